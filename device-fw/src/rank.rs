@@ -37,11 +37,19 @@ impl Rank {
     }
 
     /// Publishes that this rank joined, with the handlers of `table`. These end the world by `exit`, which
-    /// calls [`Self::leave`], and notify ranks by `notify`.
-    pub(crate) fn join(&self, table: Table, exit: fn(u8) -> !, notify: fn(RankId)) -> Result<(), WorldFault> {
+    /// calls [`Self::leave`], and notify ranks by `notify`. `process` says which process a rank is.
+    pub(crate) fn join(
+        &self,
+        table: Table,
+        exit: fn(u8) -> !,
+        notify: fn(RankId),
+        #[cfg(not(hamr_bare))] process: fn(RankId) -> Option<u32>,
+    ) -> Result<(), WorldFault> {
         let Self { before, behind, layout, me, home } = self;
         let segment = layout.segment(before, *me)?.len;
         let peers = Peers::new(before.part(0, before.len())?, behind, layout, (*me, *home), notify)?;
+        #[cfg(not(hamr_bare))]
+        let peers = peers.with_processes(process);
         hamr_comm::world::Rank::new(*me, layout.ranks(), segment, table, exit, peers).join();
         self.publish(layout.state_word(*me), RankState::JOINED.0);
         Ok(())

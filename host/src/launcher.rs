@@ -3,6 +3,7 @@
 
 use crate::doorbells::Doorbells;
 use crate::link::{Link, Loopback};
+use crate::memfd::Processes;
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::window::{Shared, Window};
@@ -39,6 +40,8 @@ pub struct Home {
     pub(crate) doorbells: Arc<Doorbells>,
     /// What ranks notify each other by, in their order.
     pub(crate) rank_doorbells: Arc<[OwnedFd]>,
+    /// Which process each rank is, for ranks that are processes.
+    pub(crate) processes: Arc<Processes>,
 }
 
 /// Starts devices of one kind.

@@ -6,6 +6,7 @@
 //! memory is freed.
 
 use crate::Error;
+use hamr_comm::abi::ids::RankId;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, MemfdFlags, SealFlags};
 
@@ -22,4 +23,27 @@ pub(crate) fn make_window(device: &str, len: u64) -> Result<OwnedFd, Error> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&memfd, seals).map_err(Error::os("sealing the window"))?;
     Ok(memfd)
+}
+
+/// Which process each rank of a world is: a file of 32 bits a rank, 0 none. Ranks that are processes get it, and no
+/// machine does, so that what is done to a process is not decided by a guest. The world's own memory would not do: all ranks
+/// write there.
+pub(crate) struct Processes(OwnedFd);
+
+impl Processes {
+    pub(crate) fn new(ranks: usize) -> Result<Self, Error> {
+        let file = rustix::fs::memfd_create("ranks", MemfdFlags::CLOEXEC).map_err(Error::os("making a memfd"))?;
+        rustix::fs::ftruncate(&file, 4 * ranks as u64).map_err(Error::os("sizing the list of ranks"))?;
+        Ok(Self(file))
+    }
+
+    /// States what a rank is, before it serves.
+    pub(crate) fn state(&self, rank: RankId, process: u32) -> Result<(), Error> {
+        let written = rustix::io::pwrite(&self.0, &process.to_le_bytes(), 4 * u64::from(rank.0));
+        written.map(|_| ()).map_err(Error::os("writing the list of ranks"))
+    }
+
+    pub(crate) fn file(&self) -> &OwnedFd {
+        &self.0
+    }
 }

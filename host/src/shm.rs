@@ -5,10 +5,11 @@ use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
-use crate::memfd::make_window;
+use crate::memfd::{Processes, make_window};
 use crate::process::{Process, ProcessLink, pin};
 use crate::window::{self, InspectError};
 use crate::{Error, ImageFile, Target};
+use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -24,7 +25,7 @@ use std::sync::Arc;
 /// First bytes on the socket to the image; the same as in the image's runtime. The second is of a
 /// rank, whose number follows.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
-const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl1";
+const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl2";
 
 /// Ranks that are processes, in one world: a message on a socket has at most 253 descriptors.
 pub(crate) const MOST_PROCESSES: usize = 250;
@@ -103,7 +104,11 @@ impl Launcher for ShmLauncher {
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         let text = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
         let capabilities = Capabilities { world: true, ..CAPABILITIES };
-        let greeting = Greeting { text, memfd: home.world, rank_doorbells: Some(home.rank_doorbells) };
+        let greeting = Greeting {
+            text,
+            memfd: home.world,
+            rank: Some(RankSide { rank: home.rank, doorbells: home.rank_doorbells, processes: home.processes }),
+        };
         start_over(request, capabilities, home.window, home.doorbells, greeting, ImageFile::command)
     }
 }
@@ -112,14 +117,21 @@ impl Launcher for ShmLauncher {
 struct Greeting {
     text: Vec<u8>,
     memfd: Arc<OwnedFd>,
-    /// Of a rank: what it notifies the ranks by.
-    rank_doorbells: Option<Arc<[OwnedFd]>>,
+    rank: Option<RankSide>,
+}
+
+/// What a rank gets besides.
+struct RankSide {
+    rank: RankId,
+    /// What it notifies the ranks by.
+    doorbells: Arc<[OwnedFd]>,
+    processes: Arc<Processes>,
 }
 
 impl Greeting {
     /// Of a device that is no rank.
     fn alone(memfd: OwnedFd) -> Self {
-        Self { text: HANDSHAKE.to_vec(), memfd: memfd.into(), rank_doorbells: None }
+        Self { text: HANDSHAKE.to_vec(), memfd: memfd.into(), rank: None }
     }
 }
 
@@ -175,21 +187,21 @@ fn owner(window: &Window<Shared>) -> String {
 fn start(
     mut command: Command,
     image: &ImageFile,
-    Greeting { text, memfd, rank_doorbells }: &Greeting,
+    Greeting { text, memfd, rank }: &Greeting,
     doorbells: &Doorbells,
     cpu: Option<usize>,
 ) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
     let [own, host] = doorbells.theirs();
-    let rank_doorbells = rank_doorbells.iter().flat_map(|rank_doorbells| rank_doorbells.iter().map(OwnedFd::as_fd));
+    let rank_doorbells = rank.iter().flat_map(|rank| rank.doorbells.iter().map(OwnedFd::as_fd));
     let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host].into_iter().chain(rank_doorbells).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MOST_PROCESSES))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     // Before the process starts: a program looks whether it is a rank, and does not wait for that.
-    rustix::net::sendmsg(&ours, &[IoSlice::new(text)], &mut ancillary, SendFlags::NOSIGNAL)
-        .map_err(Error::os("sending the window to an image"))?;
+    send(&ours, text, &fds)?;
+    if let Some(rank) = rank {
+        // A message of its own: the first one is as full as the system allows.
+        send(&ours, &[0], &[rank.processes.file().as_fd()])?;
+    }
     let stdout = if image.is_program() { Stdio::inherit() } else { Stdio::null() };
     command.stdin(Stdio::from(theirs)).stdout(stdout);
     let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
@@ -200,5 +212,17 @@ fn start(
     if let Some(cpu) = cpu {
         pin(pid, cpu)?;
     }
+    if let Some(RankSide { rank, processes, .. }) = rank {
+        processes.state(*rank, pid.as_raw_nonzero().get().cast_unsigned())?;
+    }
     Ok(process)
+}
+
+/// Sends a message with descriptors to an image.
+fn send(to: &OwnedFd, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Error> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MOST_PROCESSES))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    let sent = rustix::net::sendmsg(to, &[IoSlice::new(text)], &mut ancillary, SendFlags::NOSIGNAL);
+    sent.map(|_| ()).map_err(Error::os("sending the window to an image"))
 }

@@ -18,10 +18,10 @@ fn target() -> PathBuf {
 }
 
 /// A project of this name, made by the task that users make theirs with.
-fn project(name: &str) -> tempfile::TempDir {
+fn project(name: &str, kind: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = dir.path().to_str().expect("UTF-8");
-    let output = run("cargo", &root(), &["xtask", "new", name, folder], None);
+    let output = run("cargo", &root(), &["xtask", "new", name, folder, "--kind", kind], None);
     let (out, _) = succeed(&output);
     assert!(out.contains(&format!("made {folder}")), "{out}");
     dir
@@ -59,7 +59,7 @@ fn succeed(output: &Output) -> (String, String) {
 
 #[test]
 fn the_user_project_works() {
-    let project = project("radar");
+    let project = project("radar", "handlers");
     let dir = project.path();
     let handlers = std::fs::read_to_string(dir.join("kernels/src/lib.rs")).expect("the handlers");
     assert!(handlers.contains("#![forbid(unsafe_code)]") && handlers.contains("#![no_std]"));
@@ -116,4 +116,17 @@ fn the_user_project_works() {
     std::fs::write(dir.join("kernels/src/lib.rs"), changed).expect("writes");
     let (out, err) = succeed(&cargo(dir, &["run", "--quiet"]));
     assert!(out.contains("channel 3: 2030") && !err.contains("stale"), "{out}\n{err}");
+}
+
+#[test]
+fn a_project_with_a_program_over_arrays_works() {
+    let project = project("plate", "program");
+    let dir = project.path();
+    let (out, err) = succeed(&cargo(dir, &["test"]));
+    assert!(out.contains("tests::heat_is_the_same_on_any_number_of_devices ... ok"), "{out}\n{err}");
+    assert!(!err.contains("warning"), "a new project begins without warnings: {err}");
+    let (two, err) = succeed(&cargo(dir, &["run", "--quiet"]));
+    assert!(two.starts_with("heat after 1000 steps: "), "{two}\n{err}");
+    let (three, _) = succeed(&cargo(dir, &["run", "--quiet", "--", "3", "shm"]));
+    assert_eq!(two, three, "on any number of devices");
 }

@@ -95,9 +95,11 @@ pub enum DistError {
     Pending,
     /// An element of an array, while a gmove to it is not finished.
     Moving,
+    /// An element of an array that other nodes may still write: an exchange of it has failed.
+    Failed,
     /// An element of a coarray, while a transfer to it is not complete.
     Incomplete,
-    /// A section with step 0.
+    /// A section with step 0, or with steps that turn too often.
     Step {
         /// The dimension.
         dim: usize,
@@ -137,8 +139,9 @@ impl fmt::Display for DistError {
             Self::NotHere { dim, index, lo, hi } => write!(f, "dimension {dim}: index {index}, here are {lo}..{hi}"),
             Self::Pending => f.write_str("the shadow is not there before reflect_finish"),
             Self::Moving => f.write_str("the array is not there before gmove_finish"),
+            Self::Failed => f.write_str("the array is not there any more: an exchange of it has failed"),
             Self::Incomplete => f.write_str("the coarray is not there before wait_nonblock or a sync"),
-            Self::Step { dim } => write!(f, "dimension {dim}: step 0"),
+            Self::Step { dim } => write!(f, "dimension {dim}: step 0, or steps that turn more than four times"),
             Self::Shapes { dim, to, from } => write!(f, "dimension {dim}: expected {to} elements, got {from}"),
             Self::NoNode => f.write_str("this node is none of the nodes"),
             Self::Scattered { index } => write!(f, "the row from index {index} is not contiguous in memory"),
@@ -163,6 +166,16 @@ impl From<DistError> for Fault {
 #[track_caller]
 pub(crate) fn refuse(e: DistError) -> ! {
     panic!("{e}")
+}
+
+/// [`refuse`], unless there is a value. A closure would be the place that the message names.
+#[inline]
+#[track_caller]
+pub(crate) fn or_refuse<T>(got: Result<T, DistError>) -> T {
+    match got {
+        Ok(value) => value,
+        Err(e) => refuse(e),
+    }
 }
 
 /// A fault with this text.

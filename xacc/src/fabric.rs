@@ -240,6 +240,15 @@ impl<'c> Fabric<'c> {
         Ok(self.world.met(RankId(with)))
     }
 
+    /// Is there room for an exchange that a later call finishes?
+    ///
+    /// # Errors
+    /// Too many are not finished.
+    pub(crate) fn has_room(&self) -> Result<(), Fault> {
+        let is_free = |open: &Open| open.of.get().is_none();
+        self.opens.exchanges.iter().any(is_free).then_some(()).ok_or_else(too_many)
+    }
+
     /// Notes an exchange that a later call finishes.
     pub(crate) fn open(&self, of: u64, what: What, sources: NodeSet) -> Result<Begun, Fault> {
         let exchanges = &self.opens.exchanges;
@@ -318,20 +327,20 @@ impl<'c> Fabric<'c> {
 }
 
 /// Each node of the set sends the same data to all others; `take` gets that of every node, its own
-/// included, in their order.
+/// included, in their order. Of the others `len` bytes are read, which may be more than they have sent.
 #[track_caller]
 pub(crate) fn all_to_all(
     fabric: Fabric<'_>,
     set: NodeSet,
     what: &What,
-    mine: &[u8],
+    (mine, len): (&[u8], usize),
     mut take: impl FnMut(u32, &[u8]),
 ) -> Result<(), Fault> {
     for to in fabric.others(set) {
         fabric.tell(to, what, mine)?;
     }
     let mut theirs = [0; DATA];
-    let theirs = theirs.get_mut(..mine.len()).unwrap_or_default();
+    let theirs = theirs.get_mut(..len).unwrap_or_default();
     for from in set.ranks() {
         if from == fabric.me {
             take(from, mine);

@@ -4,6 +4,7 @@ use crate::array::{Array, outside};
 use crate::dist::{Desc, NodeSet, Shape};
 use crate::error::fault;
 use crate::exchange;
+use crate::fingerprint::mix;
 use crate::plan::{Copy, Gmove};
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
@@ -37,6 +38,11 @@ impl<T: Element, const N: usize> HostArray<T, N> {
     /// buffer as long as a program uses it.
     pub fn new(rank: u32, buffer: BufferPtr<T>, extents: [i64; N]) -> Self {
         Self { buffer: buffer.wire().words(), rank, extents, _element: PhantomData }
+    }
+
+    /// All of it but the element type, which is that of the array beside it.
+    fn fingerprint(&self) -> u64 {
+        self.buffer.into_iter().chain([self.rank.into()]).fold(0, mix)
     }
 
     fn ptr(&self) -> BufferPtr<T> {
@@ -79,7 +85,8 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
         self.is_free(w)?;
         let (fabric, desc) = (w.fabric(), to.desc(w)?);
         let plan = Gmove::new(&desc, desc.whole(), &self.desc, self.whole())?;
-        let what = What::new(Kind::STORE, w.set(), Location::caller()).of(self.piece.off(), plan.hash());
+        let what = What::new(Kind::STORE, w.set(), Location::caller())
+            .of(self.piece.off(), mix(mix(self.id, to.fingerprint()), plan.hash()));
         let (me, size) = (fabric.me, size_of::<T>());
         // The buffer is no memory of the world: its rank reads what it needs, and says when it has.
         let (owners, readers) = (plan.sources(me), plan.destinations(me));
@@ -109,10 +116,13 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
     #[track_caller]
     pub fn load(&mut self, from: &HostArray<T, N>, w: &mut Spmd<'_>) -> Result<(), Fault> {
         self.is_free(w)?;
-        let (fabric, desc, region) = (w.fabric(), from.desc(w)?, self.whole());
-        let Self { desc: own, piece, .. } = self;
-        let plan = Gmove::new(own, region, &desc, desc.whole())?;
-        let what = What::new(Kind::LOAD, w.set(), Location::caller()).of(piece.off(), plan.hash());
+        let (fabric, desc, own) = (w.fabric(), from.desc(w)?, self.desc);
+        let plan = Gmove::new(&own, own.whole(), &desc, desc.whole())?;
+        let what = What::new(Kind::LOAD, w.set(), Location::caller());
+        let what = what.of(self.piece.off(), mix(mix(self.id, from.fingerprint()), plan.hash()));
+        // Closed before a node is told that it may write here.
+        self.desc.close();
+        let piece = &mut self.piece;
         let (me, size, mut values) = (fabric.me, size_of::<T>(), [T::zeroed(); CHUNK]);
         let read = |at: usize, values: &mut [T]| {
             let part = from.ptr().slice(at..at + values.len()).ok_or_else(|| too_short(from))?;
@@ -131,7 +141,9 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
         for (here, at, n) in plan.copies(me, me).flat_map(chunks) {
             read(at, piece.part_mut(here..here + n).ok_or_else(outside)?)?;
         }
-        exchange::end(fabric, sources)
+        exchange::end(fabric, sources)?;
+        self.desc = own;
+        Ok(())
     }
 }
 

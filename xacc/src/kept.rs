@@ -1,12 +1,12 @@
 //! Arrays that stay on the nodes from one program to the next.
 
-use crate::array::Array;
+use crate::array::{Array, is_mine};
 use crate::coarray::Coarray;
 use crate::dist::Shape;
 use crate::error::fault;
-use crate::spmd::Spmd;
-use crate::what::{Kind, What};
-use core::hash::{Hash, Hasher};
+use crate::fingerprint::{self, mix};
+use crate::spmd::{Spmd, not_kept};
+use crate::what::{Kind, What, fold};
 use core::marker::PhantomData;
 use core::panic::Location;
 use hamr_comm::migrate::{Decoder, Description, Encoder, Malformed, Name, join_shapes};
@@ -22,12 +22,14 @@ use hamr_comm::{Element, Fault, Migratable};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept<T, const N: usize> {
     off: u64,
-    /// Of its shape.
-    hash: u64,
+    /// Of its shape and element type.
+    fingerprint: u32,
+    /// Of what the node keeps: each [`Spmd::free_kept`] begins another.
+    generation: u32,
     _element: PhantomData<fn(T) -> T>,
 }
 
-type Parts = (u64, u64);
+type Parts = (u64, u32, u32);
 
 /// What all nodes open it as.
 const AS_ARRAY: u32 = 0;
@@ -39,11 +41,11 @@ impl<T: Element, const N: usize> Migratable for Kept<T, N> {
     const TYPE_NAME: &'static str = const { Name::new("Kept<").then(T::TYPE_NAME).then(">") }.as_str();
     const DESCRIPTION: &'static str = const { Description::new("Kept<").then(T::DESCRIPTION).then(">") }.as_str();
     fn encode(&self, out: &mut Encoder<'_>) {
-        (self.off, self.hash).encode(out);
+        (self.off, self.fingerprint, self.generation).encode(out);
     }
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let (off, hash) = Migratable::decode(from)?;
-        Ok(Self { off, hash, _element: PhantomData })
+        let (off, fingerprint, generation) = Migratable::decode(from)?;
+        Ok(Self { off, fingerprint, generation, _element: PhantomData })
     }
 }
 
@@ -63,12 +65,15 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
         if w.is_in_scope() {
             return Err(Fault::msg("an array of a scope ends with it"));
         }
-        let (off, hash) = (self.piece.off(), hash(self.desc.shape()));
-        w.meet(&What::new(Kind::KEEP, w.set(), Location::caller()).of(off, hash))?;
-        let (fabric, end) = (w.fabric(), off + (self.piece.len() * size_of::<T>()) as u64);
+        let (fabric, off) = (w.fabric(), self.piece.off());
         let world = fabric.world();
+        let generation = world.kept_generation();
+        let what = What::new(Kind::KEEP, w.set(), Location::caller()).of(off, mix(self.id, generation.into()));
+        w.meet(&what)?;
+        let end = off + (self.piece.len() * size_of::<T>()) as u64;
         world.keep(world.kept().max(end));
-        Ok(Kept { off, hash, _element: PhantomData })
+        let fingerprint = fold(fingerprint::of_array::<T, N>(self.desc.shape()));
+        Ok(Kept { off, fingerprint, generation, _element: PhantomData })
     }
 }
 
@@ -107,49 +112,33 @@ impl<T: Element, const N: usize> Kept<T, N> {
 
     #[track_caller]
     fn open_as<'c>(&self, kind: u32, shape: &Shape<'_, N>, w: &mut Spmd<'c>) -> Result<Array<'c, T, N>, Fault> {
-        let hash = hash(shape);
-        if hash != self.hash {
-            let (got, kept) = (hash, self.hash);
-            return Err(fault(format_args!("the kept array has another shape (hash {kept:#x}, not {got:#x})")));
+        if self.generation != w.fabric().world().kept_generation() {
+            return Err(not_kept());
         }
+        let (fingerprint, kept) = (fingerprint::of_array::<T, N>(shape), self.fingerprint);
+        if fold(fingerprint) != kept {
+            let got = fold(fingerprint);
+            return Err(fault(format_args!("the kept array has another shape ({kept:08x}, not {got:08x})")));
+        }
+        is_mine(shape, w)?;
         let desc = shape.desc(size_of::<T>())?;
         let room = w.local::<u64>(desc.room())?;
         let desc = desc.keep(room)?;
-        w.meet(&What::new(Kind::OPEN, w.set(), Location::caller()).of(self.off, hash).numbered(kind))?;
+        let id = fingerprint::of_nodes(fingerprint, shape, self.off);
+        w.meet(&What::new(Kind::OPEN, w.set(), Location::caller()).of(self.off, id).numbered(kind))?;
         let piece = w.kept(self.off, desc.elements())?;
-        Ok(Array { desc, piece, set: w.set(), pending: None, got: None, plan: None })
+        Ok(Array::new(desc, piece, w.set(), id))
     }
 }
 
 impl Spmd<'_> {
-    /// From the next program on nothing is kept: its arrays have the whole segment. Each node says so for
-    /// itself.
+    /// From the next program on nothing is kept: its arrays have the whole segment, and no [`Kept`] of before opens one. Each
+    /// node says so for itself.
     ///
     /// # Errors
     /// The device is no rank.
     pub fn free_kept(&mut self) -> Result<(), Fault> {
-        self.fabric().world().keep(0);
+        self.fabric().world().free_kept();
         Ok(())
-    }
-}
-
-/// The same on all nodes.
-fn hash<const N: usize>(shape: &Shape<'_, N>) -> u64 {
-    let mut hash = Fnv(0xCBF2_9CE4_8422_2325);
-    let mut shape = *shape;
-    shape.grid.me = 0;
-    (shape.grid, shape.axes).hash(&mut hash);
-    hash.0
-}
-
-/// FNV's, by bytes.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3));
-    }
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

@@ -1,4 +1,39 @@
-//! Coarrays and global-view arrays on the devices of a world.
+//! Programs over arrays that several devices have together, as in XcalableMP and XcalableACC.
+//!
+//! A program is one function, which runs on every device of a world at once. Its first parameter, [`Spmd`], is what one of
+//! these nodes sees: the others, the collectives, and arrays. Of an [`Array`] each node has a part, as its
+//! [`Shape`](dist::Shape) says, and loops ([`each!`]) run over that part; a [`Coarray`] every node has for itself, and all
+//! read and write. Nodes that call different collectives, or make different arrays, are named on all of them.
+//!
+//! ```
+//! use hamr_xacc::prelude::*;
+//!
+//! /// Heat in a plate of `n * n` points after so many steps, with 1 along one edge.
+//! fn heat(w: &mut Spmd, n: i64, steps: u32) -> Result<f64, Fault> {
+//!     let plate = w.nodes([w.size()])?.template([n, n]).distribute([Block, Whole])?.shadow([1, 0]);
+//!     let (mut old, mut new) = (plate.zeros::<f64>(w)?, plate.zeros::<f64>(w)?);
+//!     for field in [&mut old, &mut new] {
+//!         each!([i, j] in plate.on([0..1, 0..n]) => field[[i, j]] = 1.0);
+//!     }
+//!     for _ in 0..steps {
+//!         old.reflect(w)?; // the neighbours' rows
+//!         each!([i, j] in plate.on([1..n - 1, 1..n - 1]) =>
+//!             new[[i, j]] = 0.25 * (old[[i - 1, j]] + old[[i + 1, j]] + old[[i, j - 1]] + old[[i, j + 1]]));
+//!         core::mem::swap(&mut old, &mut new);
+//!     }
+//!     let here = each!([i, j] in plate.all() => sum { old[[i, j]] });
+//!     w.reduce(Sum, here)
+//! }
+//!
+//! // On threads of this process, as tests run programs. On other devices a program is a handler of their image,
+//! // `#[offload] pub fn heat(…)`, and `world.run(heat::with(20, 10))` runs it.
+//! let world = hamr::Runtime::new()?.world_of_threads(2)?;
+//! world.run_program(|task| program(task, |w| Ok(u8::from(heat(w, 20, 10)? < 20.0))))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`prelude`] has what programs use. The crate has no features; it turns on `tasks` and `world` of `hamr-comm`, and an
+//! image needs those of `hamr-device-fw`: programs are tasks, and wait for other ranks of their world.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,6 +50,7 @@ mod error;
 mod exact;
 mod exchange;
 mod fabric;
+mod fingerprint;
 mod host;
 mod kept;
 pub mod math;
@@ -27,10 +63,10 @@ mod what;
 
 #[doc(hidden)]
 pub use array::Sent;
-pub use array::{Array, Section, SectionMut, SharedArray, Source};
+pub use array::{Array, RowIndex, Section, SectionMut, SharedArray, Source, View, ViewMut};
 #[doc(hidden)]
 pub use coarray::kind;
-pub use coarray::{Coarray, Local, Locks, Remote, View, ViewMut};
+pub use coarray::{Coarray, Local, Locks, Remote};
 pub use exact::Exact;
 #[doc(hidden)]
 pub use hamr_comm::__entry;
@@ -44,13 +80,13 @@ pub mod prelude {
     pub use crate::collective::{All, And, Any, FirstMax, FirstMin, LastMax, LastMin, Max, Min, Or, Prod, Sum, Xor};
     pub use crate::dist::Dist::{Block, BlockOf, Cyclic, CyclicOf, GBlock, Whole};
     pub use crate::dist::Width::Full;
-    pub use crate::dist::{NodeSet, Nodes, Shape, Share, on, whole, width};
+    pub use crate::dist::{NodeSet, Nodes, Shape, Share, gblock, on, whole, width};
     pub use crate::math::{powf, sqrt};
     pub use crate::plan::Halo;
     pub use crate::progress::Progress;
     pub use crate::section::Sel::{self, Own};
     pub use crate::section::{Step, triplet};
-    pub use crate::{Array, Coarray, HostArray, Kept, Locks, Spmd, each, s};
+    pub use crate::{Array, Coarray, Exact, HostArray, Kept, Locks, SharedArray, Spmd, each, program, s};
     pub use hamr_comm::world::AtomicOp;
     pub use hamr_comm::{Fault, Migratable, offload};
 }

@@ -12,18 +12,17 @@ pub enum Sel {
     All,
     /// This node's own coordinate; among nodes only.
     Own,
-    /// From `lo` to `hi` - 1, or to the end, every `step`th: from the first one if `step` is
-    /// positive, otherwise backwards from the last one.
+    /// From `lo` to `hi` - 1, or to the end, in steps.
     Range {
         /// The first index, or that of the dimension.
         lo: Option<i64>,
         /// The index behind the last one, or the end of the dimension.
         hi: Option<i64>,
-        /// Distance; not 0.
-        step: i64,
+        /// Of these.
+        steps: Steps,
     },
-    /// So many indices from the first one, `step` apart.
-    Triplet(Triplet),
+    /// So many indices from the first one, `step` apart, in steps of them.
+    Triplet(Triplet, Steps),
 }
 
 /// `len` indices from `first`, `step` apart.
@@ -39,19 +38,68 @@ pub struct Triplet {
 
 /// `len` indices from `first`, `step` apart: XcalableMP's `first:len:step`.
 pub const fn triplet(first: i64, len: i64, step: i64) -> Sel {
-    Sel::Triplet(Triplet { first, len, step })
+    Sel::Triplet(Triplet { first, len, step }, Steps::NONE)
+}
+
+/// Changes of direction of a selection at most.
+const MOST_TURNS: usize = 4;
+
+/// Every so many of some indices, and of these again. A step of no direction change is one with that before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Steps {
+    /// 1 stands for none, 0 for one that is refused.
+    by: [i64; MOST_TURNS],
+}
+
+impl Steps {
+    /// All.
+    pub const NONE: Self = Self { by: [1; MOST_TURNS] };
+
+    /// Every `by`th of what these select.
+    const fn then(mut self, by: i64) -> Self {
+        let mut last = MOST_TURNS;
+        while last > 0 && self.by[last - 1] == 1 {
+            last -= 1;
+        }
+        if by > 0 && last > 0 {
+            // From the same end. A step that is too long for a number selects one index, as this one does.
+            self.by[last - 1] = self.by[last - 1].saturating_mul(by);
+        } else if last < MOST_TURNS {
+            self.by[last] = by;
+        } else {
+            self.by[0] = 0;
+        }
+        self
+    }
+
+    /// What they select of indices that exist.
+    fn of(self, dim: usize, mut all: Triplet) -> Result<Triplet, DistError> {
+        for by in self.by {
+            if by == 0 {
+                return Err(DistError::Step { dim });
+            }
+            if by == 1 || all.len < 1 {
+                continue;
+            }
+            let Triplet { first, len, step } = all;
+            let len_then = (len - 1) / by.saturating_abs() + 1;
+            // Between two indices that exist, so it is a number, as any multiple of a step that is made.
+            let last = first + (len - 1) * step;
+            let step_then = if len_then == 1 { 1 } else { step * by };
+            all = Triplet { first: if by > 0 { first } else { last }, len: len_then, step: step_then };
+        }
+        Ok(all)
+    }
 }
 
 impl Sel {
-    /// Every `by`th of these; negative: backwards from the last one.
+    /// Every `by`th of these; negative: backwards from the last one. An index stays as it is.
     #[must_use]
     pub const fn step(self, by: i64) -> Self {
         match self {
-            Self::All => Self::Range { lo: None, hi: None, step: by },
-            Self::Range { lo, hi, step } => Self::Range { lo, hi, step: step * by },
-            Self::Triplet(Triplet { first, len, step }) if by > 0 => {
-                Self::Triplet(Triplet { first, len: (len + by - 1) / by, step: step * by })
-            }
+            Self::All => Self::Range { lo: None, hi: None, steps: Steps::NONE.then(by) },
+            Self::Range { lo, hi, steps } => Self::Range { lo, hi, steps: steps.then(by) },
+            Self::Triplet(triplet, steps) => Self::Triplet(triplet, steps.then(by)),
             other => other,
         }
     }
@@ -59,29 +107,25 @@ impl Sel {
     /// The indices of dimension `dim`, which has this range.
     ///
     /// # Errors
-    /// One of them is outside of it, or the step is 0.
+    /// One of those that steps select of is outside of it; a step is 0, or they turn more than four times.
     pub fn within(self, dim: usize, range: Range<i64>) -> Result<Triplet, DistError> {
-        let triplet = match self {
-            Self::Index(first) => Triplet { first, len: 1, step: 1 },
-            Self::All => Triplet { first: range.start, len: range.end - range.start, step: 1 },
+        let (triplet, steps) = match self {
+            Self::Index(first) => (Triplet { first, len: 1, step: 1 }, Steps::NONE),
+            Self::All => (Triplet { first: range.start, len: range.end - range.start, step: 1 }, Steps::NONE),
             Self::Own => return Err(DistError::NoNode),
-            Self::Range { lo, hi, step } => {
+            Self::Range { lo, hi, steps } => {
                 let (lo, hi) = (lo.unwrap_or(range.start), hi.unwrap_or(range.end));
-                if step == 0 {
-                    return Err(DistError::Step { dim });
-                }
                 // Bounds first, so that nothing overflows.
                 for index in [lo, hi.saturating_sub(1)] {
                     if lo < hi && !range.contains(&index) {
                         return Err(DistError::Outside { dim, index, lo: range.start, hi: range.end });
                     }
                 }
-                let len = if lo < hi { (hi - lo - 1) / step.saturating_abs() + 1 } else { 0 };
-                Triplet { first: if step > 0 { lo } else { hi.saturating_sub(1) }, len, step }
+                (Triplet { first: lo, len: if lo < hi { hi - lo } else { 0 }, step: 1 }, steps)
             }
-            Self::Triplet(triplet) => triplet,
+            Self::Triplet(triplet, steps) => (triplet, steps),
         };
-        triplet.checked(dim, range)
+        steps.of(dim, triplet.checked(dim, range)?)
     }
 }
 
@@ -127,25 +171,25 @@ impl From<RangeFull> for Sel {
 
 impl From<Range<i64>> for Sel {
     fn from(range: Range<i64>) -> Self {
-        Self::Range { lo: Some(range.start), hi: Some(range.end), step: 1 }
+        Self::Range { lo: Some(range.start), hi: Some(range.end), steps: Steps::NONE }
     }
 }
 
 impl From<RangeInclusive<i64>> for Sel {
     fn from(range: RangeInclusive<i64>) -> Self {
-        Self::Range { lo: Some(*range.start()), hi: Some(range.end().saturating_add(1)), step: 1 }
+        Self::Range { lo: Some(*range.start()), hi: Some(range.end().saturating_add(1)), steps: Steps::NONE }
     }
 }
 
 impl From<RangeFrom<i64>> for Sel {
     fn from(range: RangeFrom<i64>) -> Self {
-        Self::Range { lo: Some(range.start), hi: None, step: 1 }
+        Self::Range { lo: Some(range.start), hi: None, steps: Steps::NONE }
     }
 }
 
 impl From<RangeTo<i64>> for Sel {
     fn from(range: RangeTo<i64>) -> Self {
-        Self::Range { lo: None, hi: Some(range.end), step: 1 }
+        Self::Range { lo: None, hi: Some(range.end), steps: Steps::NONE }
     }
 }
 
@@ -195,5 +239,58 @@ impl<const N: usize> Region<N> {
     /// No element.
     pub fn is_empty(&self) -> bool {
         self.dims.iter().any(|dim| dim.len == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Indices that a selection of 0..12 names.
+    fn named(sel: Sel) -> Vec<i64> {
+        let dim = sel.within(0, 0..12).expect("within");
+        (0..dim.len).map(|at| dim.at(at)).collect()
+    }
+
+    #[test]
+    fn a_step_selects_of_what_is_selected() {
+        assert_eq!(named((2..10).step(2)), [2, 4, 6, 8]);
+        assert_eq!(named((2..10).step(2).step(-1)), [8, 6, 4, 2]);
+        assert_eq!(named((2..10).step(-3)), [9, 6, 3]);
+        assert_eq!(named((2..10).step(-3).step(-1)), [3, 6, 9]);
+        assert_eq!(named(triplet(2, 4, 2).step(-1)), [8, 6, 4, 2]);
+        assert_eq!(named(triplet(8, 4, -2).step(-3)), [2, 8]);
+        assert_eq!(named(Sel::Index(3).step(2)), [3]);
+    }
+
+    #[test]
+    fn steps_are_those_of_lists() {
+        let steps = [-5, -3, -2, -1, 1, 2, 3, i64::MAX, i64::MIN];
+        let bases = [Sel::All, (3..4).into(), (2..11).into(), (5..5).into(), triplet(1, 5, 2), triplet(11, 6, -2)];
+        for (base, a, b, c) in bases.into_iter().flat_map(|base| {
+            let each = move |a| steps.into_iter().flat_map(move |b| steps.map(move |c| (base, a, b, c)));
+            steps.into_iter().flat_map(each)
+        }) {
+            let list = [a, b, c].into_iter().fold(named(base), |mut list, by| {
+                if by < 0 {
+                    list.reverse();
+                }
+                list.into_iter().step_by(usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX)).collect()
+            });
+            assert_eq!(named(base.step(a).step(b).step(c)), list, "{base:?} {a} {b} {c}");
+        }
+    }
+
+    #[test]
+    fn steps_that_select_nothing_are_refused() {
+        for base in [Sel::All, (5..5).into(), (2..11).into(), triplet(2, 4, 2)] {
+            for sel in [base.step(0), base.step(2).step(0), base.step(-1).step(0).step(3)] {
+                assert_eq!(sel.within(1, 0..12), Err(DistError::Step { dim: 1 }), "{sel:?}");
+            }
+            let turned = (0..4).fold(base, |sel, _| sel.step(-1));
+            assert!(turned.within(0, 0..12).is_ok() && turned.step(3).within(0, 0..12).is_ok());
+            assert_eq!(turned.step(-1).within(0, 0..12), Err(DistError::Step { dim: 0 }));
+        }
     }
 }

@@ -46,6 +46,8 @@ impl Kind {
 #[derive(Clone, Copy)]
 pub(crate) struct What {
     kind: Kind,
+    /// Of all of a type's and an operation's name and form, of which the letters are a part: 24 bits.
+    check: u32,
     /// A length, or the root of a broadcast.
     number: u32,
     set: u64,
@@ -62,7 +64,7 @@ impl What {
     #[inline]
     pub(crate) fn new(kind: Kind, set: NodeSet, at: &Location<'_>) -> Self {
         let file = letters(at.file());
-        Self { kind, number: 0, set: set.bits(), of: [0; 8], name: [0; 16], line: at.line(), file }
+        Self { kind, check: 0, number: 0, set: set.bits(), of: [0; 8], name: [0; 16], line: at.line(), file }
     }
 
     /// With an operation and a type, or either.
@@ -78,19 +80,42 @@ impl What {
         Self { number, ..self }
     }
 
-    /// With numbers in place of names.
+    /// With the fingerprint of what the names stand for.
     #[must_use]
-    pub(crate) fn of(self, of: u64, more: u64) -> Self {
+    #[inline]
+    pub(crate) fn checked(self, fingerprint: u64) -> Self {
+        Self { check: fold(fingerprint) & 0xFF_FFFF, ..self }
+    }
+
+    /// Of the array at this byte of the segment, with the fingerprint of what is done with it.
+    #[must_use]
+    pub(crate) fn of(self, off: u64, fingerprint: u64) -> Self {
         let mut name = [0; 16];
-        name[..8].copy_from_slice(&more.to_le_bytes());
-        Self { of: of.to_le_bytes(), name, ..self }
+        name[..8].copy_from_slice(&fingerprint.to_le_bytes());
+        Self { of: off.to_le_bytes(), name, ..self }
+    }
+
+    /// [`Self::named`] with the fingerprint of what is done in place of the second name.
+    #[must_use]
+    pub(crate) fn with(mut self, fingerprint: u64) -> Self {
+        self.name[..8].copy_from_slice(&fingerprint.to_le_bytes());
+        self
+    }
+
+    /// Of an array that is made, of so many elements in all.
+    #[must_use]
+    pub(crate) fn made(self, fingerprint: u64, elements: u64, element: &str) -> Self {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&elements.to_le_bytes());
+        name[8..].copy_from_slice(&letters::<8>(element));
+        Self { of: fingerprint.to_le_bytes(), name, ..self }
     }
 
     /// What is compared.
     #[inline]
     pub(crate) fn compared(&self) -> Compared {
         let name = u128::from_ne_bytes(self.name);
-        let kind = u64::from(self.kind.0) | u64::from(self.number) << 32;
+        let kind = u64::from(self.kind.0) | u64::from(self.check) << 8 | u64::from(self.number) << 32;
         [kind, self.set, u64::from_ne_bytes(self.of), name as u64, (name >> 64) as u64]
     }
 
@@ -107,6 +132,7 @@ impl What {
     pub(crate) fn read(&[kind, set, of, low, high]: &Compared, place: &[u8; PLACE]) -> Self {
         Self {
             kind: Kind(kind as u8),
+            check: (kind >> 8) as u32 & 0xFF_FFFF,
             number: (kind >> 32) as u32,
             set,
             of: of.to_ne_bytes(),
@@ -139,33 +165,76 @@ fn text(letters: &[u8]) -> &str {
 
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = u64::from_le_bytes(self.of);
-        match self.kind {
-            Kind::BARRIER => f.write_str("barrier"),
-            Kind::REDUCE => write!(f, "reduce({}, {})", text(&self.of), text(&self.name)),
-            Kind::BCAST => write!(f, "bcast({}) from {}", text(&self.name), self.number),
-            Kind::ALLOCATE => write!(f, "an allocation of {of} bytes"),
-            Kind::REFLECT => write!(f, "reflect of the array at {of:#x}"),
-            Kind::REFLECT_START => write!(f, "reflect_start of the array at {of:#x}"),
-            Kind::REDUCE_SHADOW => write!(f, "reduce_shadow of the array at {of:#x}"),
-            Kind::END_OF_SCOPE => f.write_str("the end of a scope"),
-            Kind::END => f.write_str("its end"),
-            Kind::GMOVE => write!(f, "gmove to the array at {of:#x}"),
-            Kind::GMOVE_SUM => write!(f, "gmove_sum to the array at {of:#x}"),
-            Kind::GATHER => write!(f, "gather of the array at {of:#x}"),
-            Kind::ARRAY_REDUCE => write!(f, "reduce({}) of an array", text(&self.of)),
-            Kind::COARRAY => write!(f, "the allocation of a coarray of {}", text(&self.name)),
-            Kind::SYNC_ALL => f.write_str("sync_all"),
-            Kind::SYNC_IMAGES => f.write_str("sync_images"),
-            Kind::STORE => write!(f, "store of the array at {of:#x}"),
-            Kind::LOAD => write!(f, "load of the array at {of:#x}"),
-            Kind::KEEP => write!(f, "keep of the array at {of:#x}"),
-            Kind::OPEN if self.number == 0 => write!(f, "open of the kept array at {of:#x}"),
-            Kind::OPEN => write!(f, "open of the kept coarray at {of:#x}"),
-            Kind::NONBLOCK => f.write_str("nonblock"),
-            Kind(other) => write!(f, "a collective of kind {other}"),
-        }
+        self.write(f, None)
     }
+}
+
+impl What {
+    /// What it is; beside another one of the same kind, also in what it differs from that.
+    fn write(&self, f: &mut impl Write, other: Option<&Self>) -> fmt::Result {
+        let of = u64::from_le_bytes(self.of);
+        let twin = other.filter(|other| other.kind == self.kind);
+        let [first, last] = [&self.name[..8], &self.name[8..]];
+        let number = first.try_into().map_or(0, u64::from_le_bytes);
+        // An array, by its place; of two things done with one array, by their fingerprints.
+        let array = |f: &mut dyn Write, what: &str| match twin {
+            None => write!(f, "{what} the array at {of:#x}"),
+            Some(twin) if twin.of != self.of => write!(f, "{what} {of:#x}"),
+            Some(_) => write!(f, "{what} {:08x}", fold(number)),
+        };
+        match self.kind {
+            Kind::BARRIER => f.write_str("barrier")?,
+            Kind::REDUCE => write!(f, "reduce({}, {})", text(&self.of), text(&self.name))?,
+            Kind::BCAST => write!(f, "bcast({}) from {}", text(&self.name), self.number)?,
+            Kind::ALLOCATE => write!(f, "array of {number} {}", text(last))?,
+            Kind::REFLECT => array(f, "reflect of")?,
+            Kind::REFLECT_START => array(f, "reflect_start of")?,
+            Kind::REDUCE_SHADOW => array(f, "reduce_shadow of")?,
+            Kind::END_OF_SCOPE => f.write_str("the end of a scope")?,
+            Kind::END => f.write_str("its end")?,
+            Kind::GMOVE => array(f, "gmove to")?,
+            Kind::GMOVE_SUM => array(f, "gmove_sum to")?,
+            Kind::GATHER => array(f, "gather of")?,
+            Kind::ARRAY_REDUCE => match twin {
+                None => write!(f, "reduce({}) of an array", text(&self.of))?,
+                Some(_) => write!(f, "reduce({}) of {:08x}", text(&self.of), fold(number))?,
+            },
+            Kind::COARRAY => write!(f, "the allocation of a coarray of {}", text(&self.name))?,
+            Kind::SYNC_ALL => f.write_str("sync_all")?,
+            Kind::SYNC_IMAGES => f.write_str("sync_images")?,
+            Kind::STORE => array(f, "store of")?,
+            Kind::LOAD => array(f, "load of")?,
+            Kind::KEEP => array(f, "keep of")?,
+            Kind::OPEN => {
+                let what = if self.number == 0 { "open of the kept array" } else { "open of the kept coarray" };
+                match twin {
+                    None => write!(f, "{what} at {of:#x}")?,
+                    Some(twin) if twin.number != self.number => f.write_str(what)?,
+                    Some(_) => array(f, "open of kept")?,
+                }
+            }
+            Kind::NONBLOCK => f.write_str("nonblock")?,
+            Kind(other) => write!(f, "a collective of kind {other}")?,
+        }
+        let Some(twin) = twin else { return Ok(()) };
+        match self.kind {
+            Kind::ALLOCATE if self.name == twin.name && self.of != twin.of => write!(f, ", {:08x}", fold(of))?,
+            Kind::REDUCE if self.number != twin.number => write!(f, " of {}", self.number & !SLICE)?,
+            _ => {}
+        }
+        if self.check != twin.check && (self.of, self.name) == (twin.of, twin.name) {
+            write!(f, ", {:06x}", self.check)?;
+        }
+        if self.set != twin.set { write!(f, " on {:#x}", self.set) } else { Ok(()) }
+    }
+}
+
+/// Of [`What::number`]: the elements of a slice; otherwise bytes of a value.
+pub(crate) const SLICE: u32 = 1 << 31;
+
+/// As much of a fingerprint as is shown.
+pub(crate) const fn fold(fingerprint: u64) -> u32 {
+    (fingerprint ^ fingerprint >> 32) as u32
 }
 
 type Text = heapless::String<256>;
@@ -173,15 +242,23 @@ type Text = heapless::String<256>;
 /// Two nodes are in different collectives; with the places in the source if there is room.
 pub(crate) fn mismatch(first: (u32, &What), second: (u32, &What)) -> Fault {
     let ((a, first), (b, second)) = (first, second);
-    let mut long = Text::new();
-    let _ = write!(long, "node {a} is in {first} ({}:{})", first.file(), first.line);
-    let _ = write!(long, ", node {b} in {second} ({}:{})", second.file(), second.line);
+    let both = |places: bool| {
+        let mut both = Text::new();
+        for (name, node, what, other) in [("node", a, first, second), (", node", b, second, first)] {
+            let _ = write!(both, "{name} {node} {}", if node == a { "is in " } else { "in " });
+            let _ = what.write(&mut both, Some(other));
+            if places {
+                let _ = write!(both, " ({}:{})", what.file(), what.line);
+            }
+        }
+        both
+    };
+    let long = both(true);
     if long.len() <= FAULT_TEXT {
         return Fault::msg(&long);
     }
-    let mut short = Text::new();
-    let _ = write!(short, "node {a} is in {first}, node {b} in {second}");
-    if first.set != second.set {
+    let mut short = both(false);
+    if first.set != second.set && first.kind != second.kind {
         let _ = write!(short, ", of other nodes");
     }
     Fault::msg(&short)
@@ -214,6 +291,38 @@ mod tests {
             fault.as_str(),
             std::format!("node 0 is in reduce(Sum, f64) (what.rs:{a}), node 1 in barrier (what.rs:{b})")
         );
+    }
+
+    #[test]
+    fn the_text_of_a_mismatch_shows_each_part_that_is_compared() {
+        let set = NodeSet::of_world(2);
+        let what = |kind| What::new(kind, set, Location::caller());
+        let reduce = what(Kind::REDUCE).named("Sum", "f64").checked(1).numbered(8);
+        let array = what(Kind::ALLOCATE).made(1, 10, "f64");
+        let reflect = what(Kind::REFLECT_START).of(0x0012_3400, 7);
+        let root = what(Kind::BCAST).named("", "f64").numbered(0);
+        let in_place = what(Kind::ARRAY_REDUCE).named("Sum", "").with(7);
+        for (one, other) in [
+            (reduce, reduce.named("Max", "f64")),
+            (reduce, reduce.named("Sum", "u64")),
+            (reduce, reduce.numbered(16)),
+            (reduce.numbered(25 | SLICE), reduce.numbered(26 | SLICE)),
+            (reduce, reduce.checked(2)),
+            (reduce, What { set: 1, ..reduce }),
+            (array, array.made(2, 10, "f64")),
+            (array, array.made(1, 11, "f64")),
+            (array, array.made(1, 10, "u32")),
+            (reflect, reflect.of(0x0012_3440, 7)),
+            (reflect, reflect.of(0x0012_3400, 8)),
+            (root, root.numbered(1)),
+            (in_place, in_place.with(8)),
+        ] {
+            assert!(one.compared() != other.compared());
+            let fault = mismatch((10, &one), (11, &other)).text;
+            let (first, second) = fault.split_once(", node 11 in ").expect("both nodes");
+            let first = first.strip_prefix("node 10 is in ").expect("both nodes");
+            assert!(first != second && fault.len() < FAULT_TEXT, "{fault}");
+        }
     }
 
     #[test]

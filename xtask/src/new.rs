@@ -1,6 +1,6 @@
-//! `cargo xtask new NAME [DIR]`: a project of three crates outside of this workspace, from
-//! `templates/user-project`. The placeholders are those of `cargo generate`, which makes the same
-//! of that folder.
+//! `cargo xtask new NAME [DIR] [--kind program]`: a project of three crates outside of this workspace, from
+//! `templates/user-project`, or of `templates/program`, with a program over arrays. The placeholders are those of
+//! `cargo generate`, which makes the same of those folders.
 
 use crate::{Error, root};
 use std::io::ErrorKind;
@@ -13,12 +13,20 @@ const BUILT: &[&str] = &["target", "Cargo.lock"];
 const LONGEST: usize = 40;
 
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
+    let (template, arguments) = match arguments {
+        [rest @ .., option, kind] if option == "--kind" => match &**kind {
+            "handlers" => ("user-project", rest),
+            "program" => ("program", rest),
+            _ => return Err(Error::Usage(format!("expected --kind handlers or --kind program, got `{kind}`"))),
+        },
+        rest => ("user-project", rest),
+    };
     let (name, folder) = match arguments {
         [name] => (name, PathBuf::from(name)),
         [name, folder] => (name, PathBuf::from(folder)),
         _ => {
             let got = arguments.len();
-            return Err(Error::Usage(format!("expected `new NAME [DIR]`, got {got} arguments")));
+            return Err(Error::Usage(format!("expected `new NAME [DIR] [--kind program]`, got {got} arguments")));
         }
     };
     check(name)?;
@@ -30,11 +38,15 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
         Error::Failed(format!("expected a checkout whose path a manifest can hold, got {}", root.display()))
     })?;
     let values = [("{{project-name}}", name.as_str()), ("{{hamr}}", hamr)];
-    copy(&root.join("templates/user-project"), &folder, &values)?;
+    copy(&root.join("templates").join(template), &folder, &values)?;
     // The versions that this checkout was tested with.
     let lock = folder.join("Cargo.lock");
     std::fs::copy(root.join("Cargo.lock"), &lock).map_err(|e| failed(&lock, &e))?;
-    println!("made {}: `cargo run` there calls a device, `bash ci.sh` is what its CI runs", folder.display());
+    let next = match template {
+        "program" => "`cargo test` there runs a program on threads, `cargo run --release` on two devices",
+        _ => "`cargo run` there calls a device, `bash ci.sh` is what its CI runs",
+    };
+    println!("made {}: {next}", folder.display());
     Ok(())
 }
 
@@ -107,6 +119,7 @@ mod tests {
             check(name).expect("a good name");
         }
         assert!(refused(&[]).contains("NAME [DIR]"));
+        assert!(refused(&["a", "--kind", "array"]).contains("got `array`"));
         let xtask = root().join("xtask");
         assert!(refused(&["radar", &xtask.to_string_lossy()]).contains("empty folder"));
         let file = xtask.join("Cargo.toml");

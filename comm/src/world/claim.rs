@@ -87,6 +87,18 @@ impl WorldRef<'_> {
     pub fn keep(&self, bytes: u64) {
         self.rank.kept.store(u32::try_from(bytes.div_ceil(LINE)).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
+
+    /// Keeps nothing any more. What was named before is of an earlier [generation](Self::kept_generation).
+    pub fn free_kept(&self) {
+        self.keep(0);
+        // One thread of the rank runs programs.
+        self.rank.kept_generation.store(self.kept_generation().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// How often [`Self::free_kept`] was called on this rank.
+    pub fn kept_generation(&self) -> u32 {
+        self.rank.kept_generation.load(Ordering::Relaxed)
+    }
 }
 
 impl SegmentClaim<'_> {

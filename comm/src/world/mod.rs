@@ -87,6 +87,9 @@ pub struct Rank {
     /// Lines of the segment that programs keep, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept: AtomicU32,
+    /// How often they have ended all of it.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    kept_generation: AtomicU32,
 }
 
 impl Rank {
@@ -112,6 +115,8 @@ impl Rank {
             meetings: (0..size).map(|_| AtomicU32::new(0)).collect(),
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: AtomicU32::new(0),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            kept_generation: AtomicU32::new(0),
         }
     }
 
@@ -391,6 +396,14 @@ impl WorldRef<'_> {
     #[cfg(not(hamr_bare))]
     pub fn segment_address(&self, of: RankId) -> Result<(core::ptr::NonNull<u8>, u64), OutOfReach> {
         self.in_segment(of, |segment| Ok((segment.address(), segment.len())))
+    }
+
+    /// The process that a rank is, as the launcher, which has started it, says; `None` of a machine, of a thread, and of a
+    /// rank that does not exist. Ranks cannot change it, but for those that are processes of this user anyway. A number is
+    /// used again after its process has ended.
+    #[cfg(not(hamr_bare))]
+    pub fn process(&self, of: RankId) -> Option<u32> {
+        self.rank.peers.process(of)
     }
 
     /// The rank that was lost, which ends the world; `None` as long as none was.

@@ -41,6 +41,9 @@ pub struct Peers {
     gas: Option<(Window<()>, GasLayout)>,
     /// Notifies a rank.
     notify: fn(RankId),
+    /// The process that a rank is.
+    #[cfg(not(hamr_bare))]
+    process: fn(RankId) -> Option<u32>,
     /// Where in the directory this rank's state is.
     #[cfg(all(feature = "tasks", feature = "world"))]
     state: u64,
@@ -118,9 +121,24 @@ impl Peers {
             #[cfg(all(feature = "tasks", feature = "world"))]
             gas,
             notify,
+            #[cfg(not(hamr_bare))]
+            process: |_| None,
             #[cfg(all(feature = "tasks", feature = "world"))]
             state: world.state_word(me),
         })
+    }
+
+    /// The same, where `process` says which process a rank is ([`WorldRef::process`](super::WorldRef::process)).
+    #[cfg(not(hamr_bare))]
+    #[must_use]
+    pub fn with_processes(self, process: fn(RankId) -> Option<u32>) -> Self {
+        Self { process, ..self }
+    }
+
+    /// The process that a rank is.
+    #[cfg(not(hamr_bare))]
+    pub(super) fn process(&self, of: RankId) -> Option<u32> {
+        (self.process)(of)
     }
 
     /// Notifies a rank that sleeps, of all that this one has published for it: rules 21 and 22 (abi §7)

@@ -8,16 +8,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recv, recvmsg};
+use std::fs;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::string::{String, ToString};
 use std::vec::Vec;
-use std::{format, fs};
 
 /// First bytes on the socket; the digit is the version of this protocol. A rank's number follows
 /// the second one.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
-const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl1";
+const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl2";
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The same while pings are answered beside a task, which has already run for some time.
@@ -94,6 +94,8 @@ pub(super) struct ControlChannel {
     doorbells: Option<ProcessDoorbells>,
     /// Of a rank: what it notifies the ranks by, in their order.
     rank_doorbells: Vec<OwnedFd>,
+    /// Likewise: where the launcher says which processes the ranks are.
+    processes: Option<OwnedFd>,
 }
 
 impl ControlChannel {
@@ -101,27 +103,23 @@ impl ControlChannel {
     pub(super) fn from_stdin() -> Result<Self, StartError> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let mut greeting = [0; 12];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut iov = [IoSliceMut::new(&mut greeting)];
         let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());
-        recvmsg(&socket, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC).map_err(|e| not_ours(&format!("{e}")))?;
+        let mut descriptors = receive(&socket, &mut greeting)?.into_iter();
         let [handshake @ .., a, b, c, d] = greeting;
         let rank = match &handshake {
             HANDSHAKE => None,
             WORLD_HANDSHAKE => Some(RankId(u32::from_le_bytes([a, b, c, d]))),
             _ => return Err(not_ours("another handshake")),
         };
-        let mut descriptors = ancillary.drain().filter_map(|m| match m {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        });
-        let mut descriptors = descriptors.next().ok_or(not_ours("no descriptor"))?;
         let window = descriptors.next().ok_or(not_ours("no descriptor"))?;
         // A host that has no doorbells sends the window alone.
         let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
         let rank_doorbells = descriptors.collect();
-        Ok(Self { socket, window, rank, doorbells, rank_doorbells })
+        let processes = match rank {
+            Some(_) => receive(&socket, &mut [0])?.into_iter().next(),
+            None => None,
+        };
+        Ok(Self { socket, window, rank, doorbells, rank_doorbells, processes })
     }
 
     /// Puts an empty file in the place of standard input, for a program that may read it and may
@@ -146,6 +144,11 @@ impl ControlChannel {
         core::mem::take(&mut self.rank_doorbells)
     }
 
+    /// The file in which the launcher says which processes the ranks are; once.
+    pub(super) fn take_processes(&mut self) -> Option<OwnedFd> {
+        self.processes.take()
+    }
+
     /// The window's descriptor, and its size.
     pub(super) fn window_fd(&self) -> impl AsFd + '_ {
         self.window.as_fd()
@@ -164,6 +167,20 @@ impl ControlChannel {
             }
         }
     }
+}
+
+/// One message of the launcher, and the descriptors in it.
+fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<Vec<OwnedFd>, StartError> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut iov = [IoSliceMut::new(bytes)];
+    let not_ours = |e: rustix::io::Errno| StartError::NotStartedByHost(e.to_string());
+    recvmsg(socket, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC).map_err(not_ours)?;
+    let descriptors = ancillary.drain().filter_map(|m| match m {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    Ok(descriptors.flatten().collect())
 }
 
 /// Bytes of the file behind a descriptor.

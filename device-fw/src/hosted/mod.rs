@@ -171,6 +171,9 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     }
     // As above.
     let _ = RUNTIME.rank_doorbells.set(control.take_rank_doorbells());
+    if let Some(processes) = control.take_processes() {
+        let _ = RUNTIME.processes.set(processes);
+    }
     let window = join(Mapping::of(control.window_fd())?, control.rank(), table)?;
     info!("a window of {} bytes", window.len());
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
@@ -222,7 +225,7 @@ fn join(mapped: ServedWindow, rank: Option<RankId>, table: Table) -> Result<Serv
     let Some(me) = rank else { return Ok(mapped) };
     let (home, rank) = Rank::find(mapped, me).map_err(|(why, _)| why)?;
     info!("joins as rank {}", me.0);
-    rank.join(table, exit, notify)?;
+    rank.join(table, exit, notify, process)?;
     // Set here only, and once.
     let _ = RUNTIME.rank.set(rank);
     Ok(home)
@@ -233,6 +236,14 @@ fn notify(rank: RankId) {
     if let Some(doorbell) = RUNTIME.rank_doorbells.get().and_then(|doorbells| doorbells.get(rank.0 as usize)) {
         doorbells::notify(doorbell);
     }
+}
+
+/// The process that a rank is, as the launcher says: 32 bits a rank, 0 none.
+fn process(rank: RankId) -> Option<u32> {
+    let mut process = [0; 4];
+    let read = rustix::io::pread(RUNTIME.processes.get()?, &mut process, u64::from(rank.0) * 4);
+    let process = u32::from_le_bytes(process);
+    (read == Ok(process.to_le_bytes().len()) && process != 0).then_some(process)
 }
 
 /// A handler ends the world.

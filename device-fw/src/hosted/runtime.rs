@@ -45,6 +45,8 @@ pub(super) struct Runtime {
     pub(super) doorbells: OnceLock<ProcessDoorbells>,
     /// Of a rank: what it notifies the ranks by, in their order.
     pub(super) rank_doorbells: OnceLock<Vec<OwnedFd>>,
+    /// The file in which the launcher says which processes the ranks are.
+    pub(super) processes: OnceLock<OwnedFd>,
     /// The rank that this image is, if it is one.
     pub(super) rank: OnceLock<Rank>,
     /// When the image's clock begins: at its first use.
@@ -67,6 +69,7 @@ pub(super) static RUNTIME: Runtime = Runtime {
     control: ControlHandoff::new(),
     doorbells: OnceLock::new(),
     rank_doorbells: OnceLock::new(),
+    processes: OnceLock::new(),
     rank: OnceLock::new(),
     begin: LazyLock::new(Instant::now),
     last_panic: Mutex::new((String::new(), Trace::NONE)),

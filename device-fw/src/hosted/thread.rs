@@ -78,7 +78,7 @@ pub fn serve(
 
 fn start(world: impl AsFd, me: RankId, table: Table, config: Config) -> Result<Device<'static, Thread>, StartError> {
     let (home, rank) = Rank::find(Mapping::of(world)?, me).map_err(|(why, _)| why)?;
-    rank.join(table, exit, notify)?;
+    rank.join(table, exit, notify, |_| None)?;
     RANK.set(Some(rank));
     let scratch = scratch(home.len());
     let board = Thread { window: Some(home), begin: Instant::now() };

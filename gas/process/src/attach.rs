@@ -3,6 +3,9 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the system calls take addresses.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -31,6 +34,8 @@ impl std::error::Error for AttachError {}
 #[derive(Debug)]
 pub struct Peer {
     process: libc::pid_t,
+    /// Readable once it has ended, when its number may become that of another.
+    ended: OwnedFd,
 }
 
 impl Peer {
@@ -43,8 +48,10 @@ impl Peer {
         if Path::new(&format!("/proc/self/task/{process}")).exists() || process == std::process::id() {
             return Err(AttachError::Myself);
         }
-        let not_found = |_| AttachError::Refused(io::Error::from_raw_os_error(libc::ESRCH));
-        let peer = Self { process: process.try_into().map_err(not_found)? };
+        let not_found = || AttachError::Refused(io::Error::from_raw_os_error(libc::ESRCH));
+        let pid = process.try_into().ok().and_then(Pid::from_raw).ok_or_else(not_found)?;
+        let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| AttachError::Refused(e.into()))?;
+        let peer = Self { process: pid.as_raw_nonzero().get(), ended };
         peer.read(at, &mut [0; 8]).map_err(AttachError::Refused)?;
         Ok(peer)
     }
@@ -58,6 +65,7 @@ impl Peer {
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let local = libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() };
             let remote = remote(at, done, rest.len())?;
+            self.is_here()?;
             // SAFETY: the kernel reads `rest`, which is borrowed for that long, and writes nothing of this process:
             // `attach` refused this one and its threads, and no other process shares its memory.
             let copied = unsafe { libc::process_vm_writev(self.process, &raw const local, 1, &raw const remote, 1, 0) };
@@ -75,12 +83,21 @@ impl Peer {
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let local = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
             let remote = remote(at, done, rest.len())?;
+            self.is_here()?;
             // SAFETY: the kernel writes into `rest`, which is borrowed exclusively for that long; any bytes are valid
             // there.
             let copied = unsafe { libc::process_vm_readv(self.process, &raw const local, 1, &raw const remote, 1, 0) };
             done += moved(copied)?;
         }
         Ok(())
+    }
+
+    /// It has not ended, so its number is still its own.
+    fn is_here(&self) -> io::Result<()> {
+        match poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&Timespec::default())) {
+            Ok(0) => Ok(()),
+            _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
     }
 }
 
@@ -111,6 +128,18 @@ mod tests {
         let thread =
             std::thread::spawn(move || Peer::attach(rustix::thread::gettid().as_raw_pid().cast_unsigned(), at));
         assert!(matches!(thread.join(), Ok(Err(AttachError::Myself))));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_no_other_one() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("it starts");
+        let peer = Peer::attach(child.id(), 0);
+        child.kill().expect("it runs");
+        // Where the system refuses copies there is nothing to see.
+        let Ok(peer) = peer else { return drop(child.wait()) };
+        child.wait().expect("it ends");
+        let why = peer.read(0, &mut [0; 8]).expect_err("it has ended");
+        assert_eq!(why.raw_os_error(), Some(libc::ESRCH));
     }
 
     #[test]

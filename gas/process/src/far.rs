@@ -52,8 +52,14 @@ pub struct Far<'m> {
 
 impl<'m> Far<'m> {
     /// Nothing is pinned yet.
+    ///
+    /// # Panics
+    /// As [`Remote::new`].
     pub fn new(limits: Limits, slots: &'m mut [Slot<u64>]) -> Self {
-        Self { remote: Remote::new(limits, slots), piece: limits.region_bytes.min(limits.bytes) }
+        let remote = Remote::new(limits, slots);
+        let most = limits.region_bytes.min(limits.bytes);
+        // Regions are whole pages.
+        Self { remote, piece: most - most % limits.page }
     }
 
     /// Copies bytes to `at` in the memory of `peer`, which `process` is. They are there when this returns. `ask`
@@ -114,6 +120,9 @@ impl<'m> Far<'m> {
     ) -> Result<(), FarError<E>> {
         let mut done = 0;
         while done < len {
+            if self.piece == 0 {
+                return Err(FarError::Refused(Refused::Range));
+            }
             // Pieces end at multiples of their length, so that they are the same ones for each transfer.
             let from = at.checked_add(done as u64).ok_or(FarError::Refused(Refused::Range))?;
             let piece = (self.piece - from % self.piece).min((len - done) as u64);
@@ -142,16 +151,21 @@ impl<'m> Far<'m> {
                 Acquired::Move(to_send) => (to_send.unpin, to_send.pin),
             };
             let mut mine = Vec::new();
+            let mut sent = Ok(());
             for unpin in unpin.into_iter().flatten() {
                 if unpin.peer == peer {
                     mine.push(unpin.range);
-                } else {
-                    ask(Ask { peer: unpin.peer, unpin: vec![unpin.range], pin: None }).map_err(FarError::Ask)?;
+                } else if sent.is_ok() {
+                    sent = ask(Ask { peer: unpin.peer, unpin: vec![unpin.range], pin: None }).map(|_| ());
                 }
             }
             let wanted = pin.as_ref().map(|moving| moving.range());
-            let is_pinned = ask(Ask { peer, unpin: mine, pin: wanted });
-            let Some(moving) = pin else { continue };
+            let is_pinned = sent.and_then(|()| ask(Ask { peer, unpin: mine, pin: wanted }));
+            let Some(moving) = pin else {
+                is_pinned.map_err(FarError::Ask)?;
+                continue;
+            };
+            // Whatever has failed, the region is not moving any more.
             let handle = is_pinned.as_ref().is_ok_and(|is_pinned| *is_pinned).then_some(0);
             let lease = self.remote.moved(moving, handle);
             is_pinned.map_err(FarError::Ask)?;

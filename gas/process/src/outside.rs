@@ -19,9 +19,10 @@ const RANGES: usize = hamr_gas::firehose::MOVES + 1;
 /// Bytes of a range in a message.
 const RANGE: usize = 16;
 
-/// Where another rank's memory is.
+/// Where another rank's memory is, as it says itself.
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    /// Used where the launcher says the same alone.
     process: u32,
     at: u64,
     len: u64,
@@ -129,7 +130,9 @@ fn meet<S: HasSide>(state: &mut S, msg: Msg<'_>, _: Token<'_>) {
     let side = state.side();
     side.met.resize(side.met.len().max(msg.size() as usize), None);
     if let (Some(to), Some(process)) = (side.met.get_mut(rank), args.first()) {
-        *to = Some(Place { process: *process as u32, at: number(args, 1), len: number(args, 3) });
+        let (at, len) = (number(args, 1), number(args, 3));
+        // No address is behind the last one.
+        *to = Some(Place { process: *process as u32, at, len: len.min(u64::MAX - at) });
     }
 }
 
@@ -199,8 +202,15 @@ impl<'m, const AT: u8> Outside<'m, AT> {
         }
         let all = |met: &[Option<Place>]| met.len() == size && met.iter().all(Option::is_some);
         rank.block_until(|state| all(&state.side().met))?;
-        let places = rank.state_mut().side().met.iter().flatten();
-        let peers = places.map(|place| (*place, Peer::attach(place.process, place.at).ok())).collect();
+        let places: Vec<Place> = rank.state_mut().side().met.iter().flatten().copied().collect();
+        let world = rank.task().world();
+        // A rank speaks for itself: which process it is, its launcher knows. Of machines and threads nobody does.
+        let process = |rank| world.as_ref().and_then(|world| world.process(rank));
+        let peer = |(rank, place): (u32, Place)| {
+            let process = process(RankId(rank)).filter(|process| *process == place.process);
+            (place, process.and_then(|process| Peer::attach(process, place.at).ok()))
+        };
+        let peers = (0..).zip(places).map(peer).collect();
         Ok(Self { far: Far::new(limits, slots), peers })
     }
 

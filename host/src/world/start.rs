@@ -6,7 +6,7 @@ use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Decorator, Link};
 use crate::mapping::map_window;
-use crate::memfd::make_window;
+use crate::memfd::{Processes, make_window};
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
 use crate::shm::MOST_PROCESSES;
@@ -88,14 +88,15 @@ impl Runtime {
         let doorbells: Vec<_> = seats.iter().map(Seat::doorbells).collect::<Result<_, _>>()?;
         let rank_doorbells: Arc<[_]> =
             doorbells.iter().map(|doorbells| doorbells.for_rank()).collect::<Result<_, _>>()?;
+        let processes = Arc::new(Processes::new(size)?);
         // All start before the first is waited for.
         let mut started = Vec::new();
         for (rank, (seat, doorbells)) in seats.into_iter().zip(doorbells).enumerate() {
             let cpu = cpus.get(rank % cpus.len().max(1)).copied();
             let begin = Instant::now();
             let (rank, window) = (RankId(rank as u32), memory.home(rank)?);
-            let (world, rank_doorbells) = (memory.memfd.clone(), rank_doorbells.clone());
-            let home = Home { rank, world, world_len: memory.len, window, doorbells, rank_doorbells };
+            let (world, rank_doorbells, processes) = (memory.memfd.clone(), rank_doorbells.clone(), processes.clone());
+            let home = Home { rank, world, world_len: memory.len, window, doorbells, rank_doorbells, processes };
             let link = RankLink(seat.launch(home, cpu)?);
             started.push((seat, link, begin, Options { cpu, ..options.clone() }));
         }

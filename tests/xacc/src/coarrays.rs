@@ -343,7 +343,7 @@ pub const REASONS: [&str; 28] = [
     "is named twice",
     "node 0 is in sync_all (coarrays.rs:",
     "node 0 is in sync_images (coarrays.rs:",
-    "node 0 is in the allocation of a coarray of u32",
+    "node 0 is in array of 16 u32",
     "node 0 is in the allocation of a coarray of f64",
     "a coarray's shape is that of `w.own` of the executing set",
     "elements of the section are not on this image",

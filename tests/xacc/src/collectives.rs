@@ -90,8 +90,8 @@ pub const NAMES: [&str; 10] = [
     "reduce(Sum, u32)",
     "bcast(f64) from 0",
     "bcast(f64) from 1",
-    "an allocation of 64 bytes",
-    "an allocation of 128 bytes",
+    "array of 1 [f64; 8]",
+    "array of 2 [f64; 8]",
     "the end of a scope",
     "its end",
 ];

@@ -163,7 +163,7 @@ pub const REASONS: [&str; 11] = [
     "no reflect of this array has begun",
     "dimension 0: index",
     "dimension 0: halo of 2, shadow of 1",
-    "in reflect of the array at 0x",
+    "in reflect of 0x",
     "is not contiguous in memory",
     "node 1 in reflect_start of the",
     "not finished: reflect_start of the array",

@@ -18,8 +18,10 @@ use proc_macro::TokenStream;
 /// order. In it, `a[[i + 1, j]]` is an element by its global index. `each!([i, j] in SHARE => KIND {
 /// BODY })` has the values of a body combined: `sum`, `prod`, `max`, `min`, `and`, `or`, `xor`, `any`,
 /// `all`; `exact_sum`, whose value is an `Exact`; for `firstmax`, `firstmin`, `lastmax` and `lastmin`,
-/// the body's value is a pair, an extreme and what belongs to it. Sums may be of tuples. Only this
-/// node's part is combined.
+/// the body's value is a pair, an extreme and what belongs to it, and the loop's an `Option`, `None` without
+/// iterations. Sums may be of tuples. Only this node's part is combined.
+///
+/// An exact sum costs time: an exact dot product takes about ten times as long as a plain one.
 ///
 /// ```
 /// use hamr_xacc::dist::{Dist, NodeSet, Nodes};

@@ -5,6 +5,7 @@ use super::section::{Section, SectionMut, Sent, Source, copy_beside, copy_here, 
 use crate::collective::{Number, Op};
 use crate::dist::NodeSet;
 use crate::exchange::{self, turned};
+use crate::fingerprint::{mix, of_name};
 use crate::plan::Gmove;
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
@@ -29,10 +30,13 @@ impl<T: Element, const M: usize> Source<T> for Section<'_, '_, T, M> {
         let (fabric, from) = (w.fabric(), self.array);
         to.array.is_free(w)?;
         from.is_free(w)?;
-        let Array { desc, piece, .. } = &mut *to.array;
-        let plan = Gmove::new(desc, to.region, &from.desc, self.region)?;
+        let Array { desc, piece, id, .. } = &mut *to.array;
+        // Closed before a node is told that it may write here; open again once all have.
+        let open = *desc;
+        let plan = Gmove::new(&open, to.region, &from.desc, self.region)?;
         let what = What::new(Kind::GMOVE, w.set(), Location::caller());
-        let what = what.of(piece.off(), plan.hash() ^ from.piece.off());
+        let what = what.of(piece.off(), mix(mix(*id, from.id), plan.hash()));
+        desc.close();
         let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world());
         let (destinations, sources) = (plan.destinations(me), plan.sources(me));
         exchange::begin(fabric, &what, destinations, sources, |rank| {
@@ -133,7 +137,7 @@ impl<T: Element, const M: usize> Section<'_, '_, T, M> {
         from.is_free(w)?;
         let (desc, all) = slice::<T, M>(self.region, to.len(), w.set(), fabric.me)?;
         let plan = Gmove::new(&desc, all, &from.desc, self.region)?;
-        let what = What::new(Kind::GATHER, w.set(), Location::caller()).of(from.piece.off(), plan.hash());
+        let what = What::new(Kind::GATHER, w.set(), Location::caller()).of(from.piece.off(), mix(from.id, plan.hash()));
         let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world());
         // The slice is no memory of the world: each node reads what it needs, and says when it has.
         let (owners, readers) = (plan.sources(me), plan.destinations(me));
@@ -166,7 +170,7 @@ impl<T: Element + Number, const N: usize> Array<'_, T, N> {
         from.is_free(w)?;
         let plan = Gmove::new(&self.desc, self.whole(), &from.desc, from.whole())?.from_each_replica();
         let what = What::new(Kind::GMOVE_SUM, w.set(), Location::caller());
-        let what = what.of(self.piece.off(), plan.hash() ^ from.piece.off());
+        let what = what.of(self.piece.off(), mix(mix(self.id, from.id), plan.hash()));
         let (me, size, world) = (fabric.me, size_of::<T>(), fabric.world());
         let (owners, readers) = (plan.sources(me), plan.destinations(me));
         for partner in fabric.others(owners.with(readers)) {
@@ -214,10 +218,12 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
     pub fn reduce<O: Op<T>>(&mut self, _: O, w: &mut Spmd<'_>) -> Result<(), Fault> {
         let fabric = w.fabric();
         self.is_free(w)?;
-        let me = fabric.me;
-        let replicas = self.desc.replicas(me);
-        let what = What::new(Kind::ARRAY_REDUCE, w.set(), Location::caller());
-        let what = what.named(O::NAME, "").numbered((self.piece.off() / 64) as u32);
+        let (me, open) = (fabric.me, self.desc);
+        let replicas = open.replicas(me);
+        let what = What::new(Kind::ARRAY_REDUCE, w.set(), Location::caller()).named(O::NAME, "").with(self.id);
+        let what = what.checked(const { of_name(O::NAME, 0) });
+        // Replicas write to each other.
+        self.desc.close();
         for partner in fabric.others(replicas) {
             fabric.tell(partner, &what, &[])?;
         }
@@ -226,24 +232,27 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
         }
         // Each replica combines its slice of the elements and writes it to all: no other one reads or
         // writes there.
-        let Some(nth) = replicas.number(me) else { return Ok(()) };
-        let (total, n) = (self.here().len(), replicas.len() as usize);
-        let slice = total * nth as usize / n..total * (nth as usize + 1) / n;
-        let mut before = 0;
-        for run in self.here().runs() {
-            let part = slice.start.clamp(before, before + run.len) - before
-                ..slice.end.clamp(before, before + run.len) - before;
-            before += run.len;
-            let first = self.desc.offset(run.first).ok_or_else(outside)?;
-            for done in part.clone().step_by(CHUNK) {
-                let places = first + done..first + part.end.min(done + CHUNK);
-                self.combine::<O>(replicas, places, fabric.world())?;
+        if let Some(nth) = replicas.number(me) {
+            let (total, n) = (open.here().len(), replicas.len() as usize);
+            let slice = total * nth as usize / n..total * (nth as usize + 1) / n;
+            let mut before = 0;
+            for run in open.here().runs() {
+                let part = slice.start.clamp(before, before + run.len) - before
+                    ..slice.end.clamp(before, before + run.len) - before;
+                before += run.len;
+                let first = open.offset(run.first).ok_or_else(outside)?;
+                for done in part.clone().step_by(CHUNK) {
+                    let places = first + done..first + part.end.min(done + CHUNK);
+                    self.combine::<O>(replicas, places, fabric.world())?;
+                }
             }
+            for partner in fabric.others(replicas) {
+                fabric.arrive(partner)?;
+            }
+            exchange::end(fabric, replicas)?;
         }
-        for partner in fabric.others(replicas) {
-            fabric.arrive(partner)?;
-        }
-        exchange::end(fabric, replicas)
+        self.desc = open;
+        Ok(())
     }
 
     /// Combines some places of all replicas, which are not more than a chunk.

@@ -5,9 +5,12 @@ mod gmove;
 mod reflect;
 mod section;
 mod shared;
+mod view;
 
 use crate::dist::{Desc, DistError, NodeSet, Shape, Share, refuse};
+use crate::error::fault;
 use crate::fabric::Begun;
+use crate::fingerprint;
 use crate::spmd::Spmd;
 use core::ops::{Index, IndexMut, Range};
 use hamr_comm::world::Piece;
@@ -17,16 +20,20 @@ use reflect::Plan;
 pub use section::{Section, SectionMut, Sent, Source};
 pub(crate) use section::{outside, slice};
 pub use shared::SharedArray;
+pub use view::{View, ViewMut};
 
 /// An array of `N` dimensions that the nodes of an executing set have together.
 ///
 /// Indices are global. A node has the elements that it owns, and in its shadow copies of others, which
-/// are as new as the last reflect. Only calls that have the array mutably let other nodes write here.
+/// are as new as the last reflect. Only calls that have the array mutably let other nodes write here. Behind one that has
+/// failed others may still write, so no element is here any more.
 pub struct Array<'c, T, const N: usize> {
     pub(crate) desc: Desc<'c, N>,
     pub(crate) piece: Piece<'c, T>,
     /// The nodes that have made it.
     pub(crate) set: NodeSet,
+    /// Fingerprint of it and its place, which each exchange compares.
+    pub(crate) id: u64,
     /// A reflect has begun: what is in the shadow is neither the old nor the new.
     pub(crate) pending: Option<Begun>,
     /// The wait that completes the last transfer to it as a coarray.
@@ -39,7 +46,7 @@ impl<const N: usize> Shape<'_, N> {
     /// An array of this shape, all zero. All nodes of the executing set call this.
     ///
     /// # Errors
-    /// There is no room; a node is in another collective.
+    /// There is no room; a node is in another collective, or makes another array; the shape is that of another node.
     #[track_caller]
     pub fn zeros<'c, T: Element>(&self, w: &mut Spmd<'c>) -> Result<Array<'c, T, N>, Fault> {
         self.full(T::zeroed(), w)
@@ -51,12 +58,15 @@ impl<const N: usize> Shape<'_, N> {
     /// As [`Self::zeros`].
     #[track_caller]
     pub fn full<'c, T: Element>(&self, value: T, w: &mut Spmd<'c>) -> Result<Array<'c, T, N>, Fault> {
+        is_mine(self, w)?;
         let desc = self.desc(size_of::<T>())?;
         let room = w.local::<u64>(desc.room())?;
         let desc = desc.keep(room)?;
-        let mut piece = w.allocate::<T>(desc.elements())?;
+        let fingerprint = fingerprint::of_array::<T, N>(self);
+        let mut piece = w.allocate::<T, N>(desc.elements(), self, fingerprint)?;
         piece.as_mut_slice().fill(value);
-        Ok(Array { desc, piece, set: w.set(), pending: None, got: None, plan: None })
+        let id = fingerprint::of_nodes(fingerprint, self, piece.off());
+        Ok(Array::new(desc, piece, w.set(), id))
     }
 
     /// Arrays that differ in their value.
@@ -75,6 +85,18 @@ impl<const N: usize> Shape<'_, N> {
             let _ = arrays.push(self.full(value, w)?);
         }
         arrays.into_array().map_err(|_| Fault::msg("an array was not made"))
+    }
+}
+
+/// A shape says what is on the node that has made it.
+pub(crate) fn is_mine<const N: usize>(shape: &Shape<'_, N>, w: &Spmd<'_>) -> Result<(), Fault> {
+    let (of, me) = (shape.me(), w.fabric().me);
+    if of == me { Ok(()) } else { Err(fault(format_args!("this shape is that of rank {of}, this node is rank {me}"))) }
+}
+
+impl<'c, T, const N: usize> Array<'c, T, N> {
+    pub(crate) fn new(desc: Desc<'c, N>, piece: Piece<'c, T>, set: NodeSet, id: u64) -> Self {
+        Self { desc, piece, set, id, pending: None, got: None, plan: None }
     }
 }
 
@@ -103,8 +125,10 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
     /// They are not contiguous in memory, because of a shadow or of rows that are padded.
     #[track_caller]
     pub fn local(&self) -> &[T] {
-        let own = self.desc.contiguous().and_then(|own| self.piece.part(own));
-        own.unwrap_or_else(|| refuse(self.scattered()))
+        match self.desc.contiguous().and_then(|own| self.piece.part(own)) {
+            Some(own) => own,
+            None => refuse(self.scattered()),
+        }
     }
 
     /// [`Self::local`], to be written.
@@ -113,20 +137,57 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
     /// As [`Self::local`].
     #[track_caller]
     pub fn local_mut(&mut self) -> &mut [T] {
-        let why = self.scattered();
-        let own = self.desc.contiguous().and_then(|own| self.piece.part_mut(own));
-        own.unwrap_or_else(|| refuse(why))
+        let Some(own) = self.desc.contiguous() else { refuse(self.scattered()) };
+        match self.piece.part_mut(own) {
+            Some(own) => own,
+            None => refuse(DistError::NoNode),
+        }
+    }
+
+    /// This node's own elements of a row, which the indices of all dimensions but the last one name: `a.row(i)` of two
+    /// dimensions, `a.row([i, j])` of three, `a.row(())` of one. The row may be one of the shadow.
+    ///
+    /// # Panics
+    /// It is not here; its elements are not contiguous: the last dimension is cyclic and has a shadow.
+    #[track_caller]
+    pub fn row(&self, of: impl RowIndex<N>) -> &[T] {
+        match self.row_range(of.index()).map(|row| self.piece.part(row)) {
+            Ok(Some(row)) => row,
+            Ok(None) => refuse(DistError::NoNode),
+            Err(why) => refuse(why),
+        }
+    }
+
+    /// [`Self::row`], to be written.
+    ///
+    /// # Panics
+    /// As [`Self::row`].
+    #[track_caller]
+    pub fn row_mut(&mut self, of: impl RowIndex<N>) -> &mut [T] {
+        match self.row_range(of.index()).map(|row| self.piece.part_mut(row)) {
+            Ok(Some(row)) => row,
+            Ok(None) => refuse(DistError::NoNode),
+            Err(why) => refuse(why),
+        }
+    }
+
+    /// The places of a row, whose last index does not count.
+    fn row_range(&self, mut index: [i64; N]) -> Result<Range<usize>, DistError> {
+        if let Some(why) = self.why_closed() {
+            return Err(why);
+        }
+        // Where nothing is owned along the last dimension, no element is.
+        let Some(own) = self.desc.owned(N - 1).bounds() else { return Ok(0..0) };
+        index[N - 1] = own.start;
+        self.place(index)?;
+        self.desc.row(index).ok_or(DistError::Scattered { index: own.start })
     }
 
     /// Sets all elements that this node owns.
+    #[track_caller]
     pub fn fill(&mut self, value: T) {
-        for run in self.here().runs() {
-            // Along the last dimension, which may be cyclic: places are not always neighbours.
-            for k in 0..run.len as i64 {
-                let mut index = run.first;
-                index[N - 1] += k * run.step;
-                self[index] = value;
-            }
+        for index in self.here().indices() {
+            self[index] = value;
         }
     }
 
@@ -135,9 +196,16 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
         self.pending.is_some()
     }
 
+    /// Why no element is here, if an exchange is the reason.
+    #[cold]
+    pub(crate) fn why_closed(&self) -> Option<DistError> {
+        let why = if self.is_pending() { DistError::Moving } else { DistError::Failed };
+        self.desc.is_closed().then_some(why)
+    }
+
     fn scattered(&self) -> DistError {
-        if self.desc.is_closed() {
-            return DistError::Moving;
+        if let Some(why) = self.why_closed() {
+            return why;
         }
         DistError::Scattered { index: self.desc.owned(N - 1).bounds().map_or(0, |own| own.start) }
     }
@@ -148,9 +216,47 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
         match self.desc.offset(index) {
             Some(at) if !self.is_pending() || self.desc.owns_here(index) => Ok(at),
             Some(_) => Err(DistError::Pending),
-            None => Err(self.desc.explain(index)),
+            None => Err(self.why_closed().unwrap_or_else(|| self.desc.explain(index))),
         }
     }
+}
+
+/// The indices of a row of an array of `N` dimensions: all but the last one.
+pub trait RowIndex<const N: usize> {
+    /// With any last one.
+    fn index(self) -> [i64; N];
+}
+
+impl RowIndex<1> for () {
+    fn index(self) -> [i64; 1] {
+        [0]
+    }
+}
+
+impl RowIndex<2> for i64 {
+    fn index(self) -> [i64; 2] {
+        [self, 0]
+    }
+}
+
+macro_rules! row_indices {
+    ($($n:literal $outer:literal: $($i:ident)*;)*) => {$(
+        impl RowIndex<$n> for [i64; $outer] {
+            fn index(self) -> [i64; $n] {
+                let [$($i),*] = self;
+                [$($i,)* 0]
+            }
+        }
+    )*};
+}
+row_indices! {
+    1 0: ;
+    2 1: a;
+    3 2: a b;
+    4 3: a b c;
+    5 4: a b c d;
+    6 5: a b c d e;
+    7 6: a b c d e f;
 }
 
 /// An element by its global index.

@@ -4,6 +4,7 @@ use super::Array;
 use crate::collective::Number;
 use crate::dist::{Desc, DistError, NodeSet};
 use crate::exchange::{self, turned};
+use crate::fingerprint::mix;
 use crate::plan::{Copy, Halo, Reflect, Short};
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
@@ -116,7 +117,9 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
     #[track_caller]
     pub fn reflect_start(&mut self, halo: Halo<N>, w: &mut Spmd<'_>) -> Result<(), Fault> {
         let what = self.what(Kind::REFLECT_START, &halo);
+        w.fabric().has_room()?;
         let sources = self.fill_shadow(&what, halo, Way::Put, w)?;
+        self.desc.open();
         self.pending = Some(w.fabric().open(self.piece.off(), what, sources)?);
         Ok(())
     }
@@ -155,7 +158,13 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
             _ => Plan::new(&self.desc, halo, way, me)?,
         };
         let plan = self.plan.insert(plan);
-        let (desc, size, piece, world) = (&self.desc, size_of::<T>(), &mut self.piece, fabric.world());
+        // Closed before a node is told that it may write here.
+        let open = (way == Way::Put).then_some(self.desc);
+        if open.is_some() {
+            self.desc.close();
+        }
+        let desc = open.as_ref().unwrap_or(&self.desc);
+        let (size, piece, world) = (size_of::<T>(), &mut self.piece, fabric.world());
         exchange::begin(fabric, what, plan.copied, plan.others, |other| {
             plan.each(desc, (me, other), |copy| {
                 let (off, other) = (piece.off(), RankId(other));
@@ -176,13 +185,16 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
 
     #[track_caller]
     fn what(&self, kind: Kind, halo: &Halo<N>) -> What {
-        What::new(kind, self.set, Location::caller()).of(self.piece.off(), halo.hash())
+        What::new(kind, self.set, Location::caller()).of(self.piece.off(), mix(self.id, halo.hash()))
     }
 
     /// No exchange of the array is pending, and its nodes execute this.
     pub(crate) fn is_free(&self, w: &Spmd<'_>) -> Result<(), Fault> {
         if self.pending.is_some() {
             return Err(Fault::msg("an exchange of this array is not finished"));
+        }
+        if self.desc.is_closed() {
+            return Err(DistError::Failed.into());
         }
         if !self.desc.nodes().is_within(w.set()) {
             return Err(Fault::msg("not all nodes of the array execute this"));

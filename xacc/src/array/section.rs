@@ -1,7 +1,7 @@
 //! Sections of arrays.
 
 use super::Array;
-use crate::dist::{Desc, DistError, NodeSet, Shape, refuse};
+use crate::dist::{Desc, NodeSet, Shape, or_refuse};
 use crate::error::fault;
 use crate::exchange;
 use crate::plan::{Copy, Gmove};
@@ -50,7 +50,7 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
     /// The selection reaches beyond the array.
     #[track_caller]
     pub fn section(&self, sel: [Sel; N]) -> Section<'_, 'c, T, N> {
-        let region = self.desc.region(sel).unwrap_or_else(|e| refuse(e));
+        let region = or_refuse(self.desc.region(sel));
         Section { array: self, region }
     }
 
@@ -60,7 +60,7 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
     /// As [`Self::section`].
     #[track_caller]
     pub fn section_mut(&mut self, sel: [Sel; N]) -> SectionMut<'_, 'c, T, N> {
-        let region = self.desc.region(sel).unwrap_or_else(|e| refuse(e));
+        let region = or_refuse(self.desc.region(sel));
         SectionMut { array: self, region }
     }
 
@@ -78,7 +78,9 @@ impl<T: Element, const N: usize> SectionMut<'_, '_, T, N> {
     #[track_caller]
     pub fn gmove(mut self, from: impl Source<T>, w: &mut Spmd<'_>) -> Result<(), Fault> {
         let sources = from.send(&mut self, w)?.sources;
-        exchange::end(w.fabric(), sources)
+        exchange::end(w.fabric(), sources)?;
+        self.array.desc.open();
+        Ok(())
     }
 
     /// Begins to assign to the section: see [`Array::gmove_start`].
@@ -87,6 +89,7 @@ impl<T: Element, const N: usize> SectionMut<'_, '_, T, N> {
     /// As [`Array::gmove_start`].
     #[track_caller]
     pub fn gmove_start(mut self, from: impl Source<T>, w: &mut Spmd<'_>) -> Result<(), Fault> {
+        w.fabric().has_room()?;
         let Sent { what, sources } = from.send(&mut self, w)?;
         self.array.pending = Some(w.fabric().open(self.array.piece.off(), what, sources)?);
         self.array.desc.close();
@@ -106,8 +109,8 @@ impl<T: Element, const N: usize> SectionMut<'_, '_, T, N> {
     /// # Errors
     /// As [`Self::fill`].
     pub fn map(&mut self, f: impl Fn(T) -> T) -> Result<(), Fault> {
-        if self.array.desc.is_closed() {
-            return Err(DistError::Moving.into());
+        if let Some(why) = self.array.why_closed() {
+            return Err(why.into());
         }
         let (desc, me) = (&self.array.desc, self.array.desc.me());
         // What one element would be assigned to.

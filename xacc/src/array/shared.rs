@@ -2,6 +2,7 @@
 
 use super::Array;
 use super::section::{Section, SectionMut, copy_beside, outside, slice};
+use super::view::{View, ViewMut};
 use crate::dist::{NodeSet, Shape};
 use crate::exchange;
 use crate::plan::Gmove;
@@ -33,13 +34,13 @@ impl<const N: usize> Shape<'_, N> {
 
 impl<'c, T: Element, const N: usize> SharedArray<'c, T, N> {
     /// This node's elements, until it communicates.
-    pub fn view<'a>(&'a self, _: &'a Spmd<'_>) -> &'a Array<'c, T, N> {
-        &self.array
+    pub fn view<'a>(&'a self, _: &'a Spmd<'_>) -> View<'a, 'c, T, N> {
+        View::new(&self.array)
     }
 
     /// [`Self::view`], to be written.
-    pub fn view_mut<'a>(&'a mut self, _: &'a Spmd<'_>) -> &'a mut Array<'c, T, N> {
-        &mut self.array
+    pub fn view_mut<'a>(&'a mut self, _: &'a Spmd<'_>) -> ViewMut<'a, 'c, T, N> {
+        ViewMut::new(&mut self.array)
     }
 
     /// Assigns a section of this array to one of another array, for the nodes that own the latter: each

@@ -7,14 +7,12 @@ mod nonblock;
 mod post;
 mod sync;
 mod transfer;
-mod view;
 
 pub use lock::Locks;
 pub use transfer::{Local, Remote, kind};
-pub use view::{View, ViewMut};
 
-use crate::array::{Array, Section};
-use crate::dist::{Shape, refuse};
+use crate::array::{Array, Section, View, ViewMut};
+use crate::dist::{Shape, or_refuse};
 use crate::error::fault;
 use crate::section::{Region, Sel};
 use crate::spmd::Spmd;
@@ -45,16 +43,8 @@ impl<const N: usize> Shape<'_, N> {
     pub fn coarray<'c, T: Element>(&self, w: &mut Spmd<'c>) -> Result<Coarray<'c, T, N>, Fault> {
         let made = Coarray::new(self, w, |w| self.zeros(w))?;
         // No image writes before all have set theirs to zero.
-        let extents = (0..N).flat_map(|dim| [self.range(dim).start, self.range(dim).end]);
-        let hash = extents.fold(0x811C_9DC5u32, |hash, n| (hash ^ n as u32).wrapping_mul(0x0100_0193));
-        let what = What::new(Kind::COARRAY, w.set(), Location::caller()).named("", T::TYPE_NAME).numbered(hash);
-        w.meet(&what)?;
+        w.meet(&What::new(Kind::COARRAY, w.set(), Location::caller()).named("", T::TYPE_NAME))?;
         Ok(made)
-    }
-
-    /// A rank owns all elements.
-    fn has_all(&self, rank: u32) -> bool {
-        self.share_of(rank).len() == (0..N).map(|dim| self.range(dim).count()).product()
     }
 }
 
@@ -65,7 +55,7 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
         w: &mut Spmd<'c>,
         array: impl FnOnce(&mut Spmd<'c>) -> Result<Array<'c, T, N>, Fault>,
     ) -> Result<Self, Fault> {
-        if shape.team() != w.set() || (0..w.size()).any(|n| w.set().rank(n).is_none_or(|r| !shape.has_all(r))) {
+        if shape.nodes() != w.set() || shape.axes.iter().any(|axis| axis.on.is_some()) {
             return Err(Fault::msg("a coarray's shape is that of `w.own` of the executing set"));
         }
         Ok(Self { array: array(w)? })
@@ -82,7 +72,7 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
     /// A transfer of a [`nonblock`](Spmd::nonblock) to them is not complete.
     #[track_caller]
     pub fn view<'a>(&'a self, w: &'a Spmd<'_>) -> View<'a, 'c, T, N> {
-        self.array.is_complete(w).unwrap_or_else(|e| refuse(e));
+        or_refuse(self.array.is_complete(w));
         View::new(&self.array)
     }
 
@@ -92,7 +82,7 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
     /// As [`Self::view`].
     #[track_caller]
     pub fn view_mut<'a>(&'a mut self, w: &'a Spmd<'_>) -> ViewMut<'a, 'c, T, N> {
-        self.array.is_complete(w).unwrap_or_else(|e| refuse(e));
+        or_refuse(self.array.is_complete(w));
         ViewMut::new(&mut self.array)
     }
 

@@ -20,7 +20,7 @@ impl Spmd<'_> {
         let (fabric, set) = (self.fabric(), self.set());
         fabric.complete();
         fabric.all_closed(0)?;
-        all_to_all(fabric, set, &What::new(Kind::SYNC_ALL, set, Location::caller()), &[], |_, _| {})
+        all_to_all(fabric, set, &What::new(Kind::SYNC_ALL, set, Location::caller()), (&[], 0), |_, _| {})
     }
 
     /// Ends the views of this image. Its puts are complete behind it, and in the order of what follows.

@@ -8,13 +8,15 @@ pub use ops::{All, And, Any, BitOps, FirstMax, FirstMin, LastMax, LastMin, Max, 
 use crate::dist::NodeSet;
 use crate::exact::Exact;
 use crate::fabric::{DATA, all_to_all};
+use crate::fingerprint::of_name;
 use crate::spmd::Spmd;
-use crate::what::{Kind, What};
+use crate::what::{Kind, SLICE, What};
 use core::panic::Location;
 use hamr_comm::migrate::{Decoder, Encoder};
 use hamr_comm::{Fault, Migratable};
 
-/// A value that fits into the slot of a meeting.
+/// A value whose encoding fits into the slot of a meeting: at most 200 bytes. An `Option` or another enum may have another
+/// length on each node.
 pub trait Value: Migratable + Copy {}
 impl<T: Migratable + Copy> Value for T {}
 
@@ -36,7 +38,7 @@ impl Spmd<'_> {
     pub fn barrier_on(&mut self, set: impl Into<NodeSet>) -> Result<(), Fault> {
         let set = self.members(set.into())?;
         self.fabric().all_closed(0)?;
-        all_to_all(self.fabric(), set, &What::new(Kind::BARRIER, set, Location::caller()), &[], |_, _| {})
+        all_to_all(self.fabric(), set, &What::new(Kind::BARRIER, set, Location::caller()), (&[], 0), |_, _| {})
     }
 
     /// Combines a value of each node, in their order; every node gets the result, of the same bits.
@@ -55,12 +57,11 @@ impl Spmd<'_> {
     #[track_caller]
     pub fn reduce_on<V: Value, O: Op<V>>(&mut self, set: impl Into<NodeSet>, _: O, value: V) -> Result<V, Fault> {
         let set = self.members(set.into())?;
-        let what = What::new(Kind::REDUCE, set, Location::caller()).named(O::NAME, V::TYPE_NAME);
+        let what = reduction::<V, O>(set).numbered(V::SIZE.unwrap_or(0) as u32);
         let mut bytes = [0; DATA];
         let mine = encode(&mut bytes, &value)?;
-        let what = what.numbered(mine.len() as u32);
         let mut sum = Folded { value: None, is_broken: false };
-        all_to_all(self.fabric(), set, &what, mine, |_, theirs| sum.add::<O>(theirs))?;
+        all_to_all(self.fabric(), set, &what, (mine, read::<V>()), |_, theirs| sum.add::<O>(theirs))?;
         sum.value.filter(|_| !sum.is_broken).ok_or_else(garbled)
     }
 
@@ -85,19 +86,19 @@ impl Spmd<'_> {
         values: &mut [V],
     ) -> Result<(), Fault> {
         let set = self.members(set.into())?;
-        let what = What::new(Kind::REDUCE, set, Location::caller()).named(O::NAME, V::TYPE_NAME);
+        let what = reduction::<V, O>(set);
         let at_once = size_of_slot::<V>()?;
         let left = values.len();
         for (part, values) in values.chunks_mut(at_once).enumerate() {
             // Slices of other lengths differ in what is left.
-            let what = what.numbered((left - part * at_once) as u32 | 1 << 31);
+            let what = what.numbered((left - part * at_once) as u32 | SLICE);
             let mut bytes = [0; DATA];
             let mut encoder = Encoder::new(&mut bytes);
             values.iter().for_each(|value| value.encode(&mut encoder));
             let len = encoder.needed();
             let mine = bytes.get(..len).ok_or_else(garbled)?;
             let (mut is_first, mut is_broken) = (true, false);
-            all_to_all(self.fabric(), set, &what, mine, |_, theirs| {
+            all_to_all(self.fabric(), set, &what, (mine, len), |_, theirs| {
                 let mut decoder = Decoder::new(theirs);
                 for value in values.iter_mut() {
                     match V::decode(&mut decoder) {
@@ -152,10 +153,11 @@ impl Spmd<'_> {
         let set = self.members(set.into())?;
         let root = set.rank(from).ok_or_else(|| Fault::msg("a broadcast from a node that does not exist"))?;
         let what = What::new(Kind::BCAST, set, Location::caller()).named("", V::TYPE_NAME).numbered(from);
+        let what = what.checked(const { of_name(V::TYPE_NAME, V::SHAPE) });
         let mut bytes = [0; DATA];
         let mine = encode(&mut bytes, value)?;
         let mut got = Err(garbled());
-        all_to_all(self.fabric(), set, &what, mine, |node, theirs| {
+        all_to_all(self.fabric(), set, &what, (mine, read::<V>()), |node, theirs| {
             if node == root {
                 got = decode(theirs);
             }
@@ -168,6 +170,22 @@ impl Spmd<'_> {
     fn members(&self, set: NodeSet) -> Result<NodeSet, Fault> {
         let set = self.part(set)?;
         if set.contains(self.fabric().me) { Ok(set) } else { Err(Fault::msg("this node is not in the set")) }
+    }
+}
+
+/// A reduction, by all that decides it.
+#[track_caller]
+#[inline]
+fn reduction<V: Value, O: Op<V>>(set: NodeSet) -> What {
+    let what = What::new(Kind::REDUCE, set, Location::caller()).named(O::NAME, V::TYPE_NAME);
+    what.checked(const { of_name(O::NAME, of_name(V::TYPE_NAME, V::SHAPE)) })
+}
+
+/// Bytes to read of another node's value: an encoding without a fixed length ends by itself.
+const fn read<V: Value>() -> usize {
+    match V::SIZE {
+        Some(size) if size < DATA => size,
+        _ => DATA,
     }
 }
 

@@ -19,10 +19,10 @@ pub trait Number: Migratable + Copy {
     /// `a * b`; integers wrap.
     #[must_use]
     fn product(a: Self, b: Self) -> Self;
-    /// The greater; the first of equal ones, and where one is NaN.
+    /// The greater, of zeros that without a sign; the first where one is NaN.
     #[must_use]
     fn greater(a: Self, b: Self) -> Self;
-    /// The lesser; the first of equal ones, and where one is NaN.
+    /// The lesser, of zeros that with a sign; the first where one is NaN.
     #[must_use]
     fn lesser(a: Self, b: Self) -> Self;
 }
@@ -41,7 +41,7 @@ pub trait BitOps: Migratable + Copy {
 }
 
 macro_rules! numbers {
-    ($($t:ty: $a:ident $b:ident $sum:expr, $product:expr;)*) => {$(
+    ($($t:ty: $a:ident $b:ident $sum:expr, $product:expr, $greater:expr, $lesser:expr;)*) => {$(
         impl Number for $t {
             #[inline(always)]
             fn sum($a: Self, $b: Self) -> Self {
@@ -52,28 +52,29 @@ macro_rules! numbers {
                 $product
             }
             #[inline(always)]
-            fn greater(a: Self, b: Self) -> Self {
-                if b > a { b } else { a }
+            fn greater($a: Self, $b: Self) -> Self {
+                $greater
             }
             #[inline(always)]
-            fn lesser(a: Self, b: Self) -> Self {
-                if b < a { b } else { a }
+            fn lesser($a: Self, $b: Self) -> Self {
+                $lesser
             }
         }
     )*};
+    // Equal floats are the same bits, but for zeros: both signs, or none of them, and no branch for it.
+    (float $($t:ty)*) => {
+        numbers! {$(
+            $t: a b a + b, a * b,
+                if a == b { Self::from_bits(a.to_bits() & b.to_bits()) } else if b > a { b } else { a },
+                if a == b { Self::from_bits(a.to_bits() | b.to_bits()) } else if b < a { b } else { a };
+        )*}
+    };
+    (integer $($t:ty)*) => {
+        numbers! {$($t: a b a.wrapping_add(b), a.wrapping_mul(b), a.max(b), a.min(b);)*}
+    };
 }
-numbers! {
-    f32: a b a + b, a * b;
-    f64: a b a + b, a * b;
-    u8: a b a.wrapping_add(b), a.wrapping_mul(b);
-    i8: a b a.wrapping_add(b), a.wrapping_mul(b);
-    u16: a b a.wrapping_add(b), a.wrapping_mul(b);
-    i16: a b a.wrapping_add(b), a.wrapping_mul(b);
-    u32: a b a.wrapping_add(b), a.wrapping_mul(b);
-    i32: a b a.wrapping_add(b), a.wrapping_mul(b);
-    u64: a b a.wrapping_add(b), a.wrapping_mul(b);
-    i64: a b a.wrapping_add(b), a.wrapping_mul(b);
-}
+numbers! { float f32 f64 }
+numbers! { integer u8 i8 u16 i16 u32 i32 u64 i64 }
 
 macro_rules! bits {
     ($($t:ty)*) => {$(
@@ -182,7 +183,24 @@ macro_rules! located {
         impl<V: PartialOrd + Copy, L: PartialOrd + Copy> Op<(V, L)> for $op {
             const NAME: &'static str = stringify!($op);
             fn combine(a: (V, L), b: (V, L)) -> (V, L) {
-                if b.0 $better a.0 || b.0 == a.0 && b.1 $nearer a.1 { b } else { a }
+                let is_extreme = |value: V| value.partial_cmp(&value).is_some();
+                let is_better = match (is_extreme(a.0), is_extreme(b.0)) {
+                    (true, true) => b.0 $better a.0 || b.0 == a.0 && b.1 $nearer a.1,
+                    // NaN is no extreme.
+                    (first, second) => second && !first,
+                };
+                if is_better { b } else { a }
+            }
+        }
+
+        /// Of nodes that may have none.
+        impl<V: PartialOrd + Copy, L: PartialOrd + Copy> Op<Option<(V, L)>> for $op {
+            const NAME: &'static str = stringify!($op);
+            fn combine(a: Option<(V, L)>, b: Option<(V, L)>) -> Option<(V, L)> {
+                match (a, b) {
+                    (Some(a), Some(b)) => Some(Self::combine(a, b)),
+                    (a, b) => a.or(b),
+                }
             }
         }
     )*};

@@ -28,6 +28,8 @@ pub struct Desc<'g, const N: usize> {
     held: [(i64, i64); N],
     /// The place of index 0 of all dimensions, which may be outside; `None`: a dimension is scattered.
     origin: Option<i64>,
+    /// [`Self::close`] was last.
+    closed: bool,
 }
 
 impl<'g, const N: usize> Shape<'g, N> {
@@ -36,7 +38,7 @@ impl<'g, const N: usize> Shape<'g, N> {
     /// # Errors
     /// It has more elements than addresses count.
     pub fn desc(&self, element: usize) -> Result<Desc<'g, N>, DistError> {
-        self.layout(element, padded)
+        self.layout(element, if self.dense { |row, _| Ok(row) } else { padded })
     }
 
     /// The same with rows next to each other, as of elements in a slice.
@@ -60,7 +62,8 @@ impl<'g, const N: usize> Shape<'g, N> {
         }
         let total = pitches[0].checked_mul(extents[0]).and_then(|total| total.checked_mul(element));
         total.filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or(DistError::TooLarge)?;
-        let mut desc = Desc { shape: *self, extents, pitches, place: None, held: [(0, 0); N], origin: None };
+        let mut desc =
+            Desc { shape: *self, extents, pitches, place: None, held: [(0, 0); N], origin: None, closed: false };
         desc.open();
         Ok(desc)
     }
@@ -83,23 +86,24 @@ impl<'g, const N: usize> Desc<'g, N> {
     /// No element is here any more, whatever is asked of this description as this node's: others write
     /// the block. What is asked of a rank stays as it is.
     pub(crate) fn close(&mut self) {
-        (self.place, self.held) = (None, [(0, 0); N]);
+        (self.place, self.held, self.closed) = (None, [(0, 0); N], true);
     }
 
     /// [`Self::close`] was last.
     pub(crate) fn is_closed(&self) -> bool {
-        self.place != self.shape.grid.place(self.shape.grid.me)
+        self.closed
     }
 
     /// This node's elements are here.
     pub(crate) fn open(&mut self) {
-        let Shape { grid, axes } = self.shape;
+        let Shape { grid, axes, .. } = self.shape;
         self.place = grid.place(grid.me);
         let held = axes.map(|axis| self.place.map_or(0..0, |place| axis.held(axis.at(&place))));
         self.held = held.map(|held| (held.start, held.end));
         let affine = !axes.iter().any(|axis| axis.is_scattered());
         let first = self.held.iter().zip(self.pitches).map(|(held, pitch)| held.0 * pitch as i64).sum::<i64>();
         self.origin = affine.then_some(-first);
+        self.closed = false;
     }
 
     /// Its shape.
@@ -143,8 +147,9 @@ impl<'g, const N: usize> Desc<'g, N> {
         }
         let mut kept = kept.into_iter();
         let axes = self.shape.axes.map(|axis| axis.kept(kept.next().unwrap_or_default()));
-        let Self { extents, pitches, place, held, origin, .. } = *self;
-        Ok(Desc { shape: Shape::new(self.shape.grid, axes), extents, pitches, place, held, origin })
+        let Self { extents, pitches, place, held, origin, closed, .. } = *self;
+        let shape = Shape { grid: self.shape.grid, axes, dense: self.shape.dense };
+        Ok(Desc { shape, extents, pitches, place, held, origin, closed })
     }
 
     /// The place of an element in this node's block; `None`: neither its own nor in its shadow.
@@ -179,9 +184,6 @@ impl<'g, const N: usize> Desc<'g, N> {
     /// Why [`Self::offset`] of an index is `None`: the first dimension in which it is not here.
     #[cold]
     pub fn explain(&self, index: [i64; N]) -> DistError {
-        if self.is_closed() {
-            return DistError::Moving;
-        }
         let here = self.place.and_then(|place| {
             self.shape.axes.iter().zip(index).enumerate().find_map(|(dim, (axis, index))| {
                 let (at, held) = (axis.at(&place), axis.held(axis.at(&place)));
@@ -253,6 +255,18 @@ impl<'g, const N: usize> Desc<'g, N> {
             whole *= len as usize;
         }
         Some(first..first + whole)
+    }
+
+    /// The places of this node's own elements of the row with these indices, of which the last one does not count;
+    /// `None`: they are not here, or not contiguous.
+    pub fn row(&self, mut index: [i64; N]) -> Option<Range<usize>> {
+        let axis = &self.shape.axes[N - 1];
+        let (at, owned) = (axis.at(&self.place?), self.owned(N - 1));
+        let Some(bounds) = owned.bounds() else { return Some(0..0) };
+        index[N - 1] = bounds.start;
+        let first = self.offset(index)?;
+        let len = axis.slot(at, bounds.end - 1)? - axis.slot(at, bounds.start)? + 1;
+        (len == owned.len()).then_some(first..first + len as usize)
     }
 
     /// A part of the array.

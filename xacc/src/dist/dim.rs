@@ -20,6 +20,11 @@ pub enum Dist<'g> {
     GBlock(&'g [u64]),
 }
 
+/// [`Dist::GBlock`] of lengths that are indices. A negative one does not fit.
+pub fn gblock(lengths: &[i64]) -> Dist<'_> {
+    Dist::GBlock(bytemuck::cast_slice(lengths))
+}
+
 /// A distributed range of indices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Map<'g> {
@@ -133,7 +138,9 @@ impl<'g> Map<'g> {
                 Pieces::one(lo, lo.saturating_add(len).min(self.hi))
             }
             Kind::Cyclic(len) => {
-                Pieces::periodic(self.lo + at64 * len, len, len * i64::from(self.nodes), self.lo..self.hi)
+                // The last nodes may have none, however long their blocks would be.
+                let first = self.lo.saturating_add(at64.saturating_mul(len));
+                Pieces::periodic(first, len, self.period(len), self.lo..self.hi)
             }
             Kind::Blocks(sizes) => {
                 let before: u64 = sizes.iter().take(at as usize).sum();
@@ -143,12 +150,17 @@ impl<'g> Map<'g> {
         }
     }
 
+    /// From a node's block of this length to its next one; one that is too far for a number is behind all indices.
+    fn period(&self, len: i64) -> i64 {
+        len.saturating_mul(i64::from(self.nodes))
+    }
+
     /// How many of its owner's indices are before this one.
     pub(crate) fn local(&self, index: i64) -> i64 {
         let at = index - self.lo;
         match self.kind {
             Kind::Block(len) => at % len,
-            Kind::Cyclic(len) => at / (len * i64::from(self.nodes)) * len + at % len,
+            Kind::Cyclic(len) => at / self.period(len) * len + at % len,
             Kind::Blocks(_) => {
                 self.owner(index).and_then(|owner| self.pieces(owner).bounds()).map_or(0, |own| index - own.start)
             }

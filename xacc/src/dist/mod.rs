@@ -18,9 +18,9 @@ mod template;
 mod width;
 
 pub use crate::error::DistError;
-pub(crate) use crate::error::refuse;
+pub(crate) use crate::error::{or_refuse, refuse};
 pub use desc::Desc;
-pub use dim::Dist;
+pub use dim::{Dist, gblock};
 pub use extent::Extent;
 pub use nodes::Nodes;
 pub use pieces::Pieces;

@@ -2,7 +2,7 @@
 
 use super::MAX_DIMS;
 use super::set::NodeSet;
-use crate::error::{DistError, refuse};
+use crate::error::{DistError, or_refuse, refuse};
 use crate::section::Sel;
 
 /// Nodes in row-major order over a part of an executing set, with any number of dimensions.
@@ -13,7 +13,7 @@ pub(crate) struct Grid {
     /// This node.
     pub(crate) me: u32,
     /// The number in the executing set of the node at 0 of all dimensions.
-    first: u32,
+    pub(crate) first: u32,
     /// Dimensions in use.
     pub(crate) dims: usize,
     /// Nodes along each dimension, and the distance of their numbers.
@@ -122,7 +122,7 @@ impl<const R: usize> Nodes<R> {
     /// This node is none of them, as may be behind [`Self::sub`].
     #[track_caller]
     pub fn here(&self) -> [u32; R] {
-        self.place(self.grid.me).unwrap_or_else(|| refuse(DistError::NoNode))
+        or_refuse(self.place(self.grid.me).ok_or(DistError::NoNode))
     }
 
     /// The coordinates of a rank of the world; `None`: it is none of these nodes.
@@ -163,7 +163,7 @@ impl<const R: usize> Nodes<R> {
     /// It names a node that does not exist, or its own coordinate where this node has none.
     #[track_caller]
     pub fn set(&self, sel: [Sel; R]) -> NodeSet {
-        self.select(sel).unwrap_or_else(|e| refuse(e)).set()
+        or_refuse(self.select(sel)).set()
     }
 
     /// The nodes that a selection names, as nodes of their own: dimensions of one index are dropped.

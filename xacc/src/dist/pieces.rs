@@ -30,7 +30,11 @@ impl Pieces {
 
     /// Intervals that may reach beyond the bounds.
     pub(crate) fn periodic(first: i64, len: i64, period: i64, within: Range<i64>) -> Self {
-        let count = (within.end - first + period - 1).div_euclid(period);
+        if first >= within.end {
+            return Self::EMPTY;
+        }
+        // A period may be longer than the range by any amount.
+        let count = (within.end - first - 1) / period + 1;
         Self { first, len, period, count, lo: within.start, hi: within.end }.trimmed()
     }
 

@@ -8,7 +8,7 @@ use super::set::NodeSet;
 use super::share::{Share, Span};
 use super::width::Width;
 use super::{MAX_DIMS, MOST};
-use crate::error::{DistError, refuse};
+use crate::error::{DistError, or_refuse, refuse};
 use core::ops::Range;
 
 /// What a dimension of an array is aligned with.
@@ -136,6 +136,8 @@ impl<'g> Axis<'g> {
 pub struct Shape<'g, const N: usize> {
     pub(crate) grid: Grid,
     pub(crate) axes: [Axis<'g>; N],
+    /// Rows are not padded.
+    pub(crate) dense: bool,
 }
 
 impl<const N: usize> Shape<'static, N> {
@@ -150,13 +152,13 @@ impl<const N: usize> Shape<'static, N> {
             let Extent { lo, hi } = extent.into().checked(dim)?;
             *axis = Axis { lo, hi, map: Map::whole(lo, hi), ..Axis::NONE };
         }
-        Ok(Self { grid: Grid::line(team, me), axes })
+        Ok(Self::new(Grid::line(team, me), axes))
     }
 }
 
 impl<'g, const N: usize> Shape<'g, N> {
     pub(crate) fn new(grid: Grid, axes: [Axis<'g>; N]) -> Self {
-        Self { grid, axes }
+        Self { grid, axes, dense: false }
     }
 
     /// The shape of an array whose dimensions are aligned with those of this one. Where a dimension
@@ -167,7 +169,7 @@ impl<'g, const N: usize> Shape<'g, N> {
     #[track_caller]
     #[must_use]
     pub fn align<const M: usize>(&self, dims: [Align; M]) -> Shape<'g, M> {
-        self.try_align(dims).unwrap_or_else(|e| refuse(e))
+        or_refuse(self.try_align(dims))
     }
 
     fn try_align<const M: usize>(&self, dims: [Align; M]) -> Result<Shape<'g, M>, DistError> {
@@ -196,7 +198,7 @@ impl<'g, const N: usize> Shape<'g, N> {
                 }
             };
         }
-        Ok(Shape { grid: self.grid, axes })
+        Ok(Shape::new(self.grid, axes))
     }
 
     /// The same with a shadow. It is allocated at the edges of the array, too, where periodic halos
@@ -217,6 +219,13 @@ impl<'g, const N: usize> Shape<'g, N> {
         shape
     }
 
+    /// The same with rows next to each other in memory: without a shadow, [`local`](crate::Array::local) is all of a node's
+    /// elements where it owns whole rows. Padded rows, of whole cache lines, are faster in loops over several arrays or rows.
+    #[must_use]
+    pub fn unpadded(&self) -> Self {
+        Self { dense: true, ..*self }
+    }
+
     /// The executing set.
     pub fn team(&self) -> NodeSet {
         self.grid.team
@@ -235,6 +244,11 @@ impl<'g, const N: usize> Shape<'g, N> {
     /// The array's indices along a dimension.
     pub fn range(&self, dim: usize) -> Range<i64> {
         self.axes[dim].lo..self.axes[dim].hi
+    }
+
+    /// The elements of all nodes, each counted once.
+    pub(crate) fn elements(&self) -> u64 {
+        self.axes.iter().fold(1, |all: u64, axis| all.saturating_mul((axis.hi - axis.lo) as u64))
     }
 
     /// The width of the shadow of each dimension.

@@ -153,8 +153,19 @@ impl<const N: usize> Share<N> {
         Runs::new(*self)
     }
 
+    /// The indices of the iterations, in row-major order.
+    pub fn indices(&self) -> impl Iterator<Item = [i64; N]> + use<N> {
+        self.runs().flat_map(|run| {
+            (0..run.len as i64).map(move |k| {
+                let mut index = run.first;
+                index[N - 1] += k * run.step;
+                index
+            })
+        })
+    }
+
     /// The range of each dimension, if the iterations are all indices in them.
-    pub(crate) fn ranges(&self) -> Option<[Range<i64>; N]> {
+    pub fn ranges(&self) -> Option<[Range<i64>; N]> {
         let plain = self.hole.is_none() && self.spans.iter().all(|span| span.step == 1 && span.pieces().count() <= 1);
         plain.then(|| self.spans.each_ref().map(|span| span.pieces().bounds().unwrap_or(0..0)))
     }

@@ -1,6 +1,7 @@
 //! Local reductions: the value of a loop.
 
 use super::LANES;
+use crate::collective::Number;
 use crate::exact::Exact;
 use core::marker::PhantomData;
 
@@ -137,9 +138,9 @@ lanes! {
     Sum
     /// The product; integers wrap around.
     Prod
-    /// The largest; NaN does not count.
+    /// The largest, of zeros that without a sign; NaN does not count.
     Max
-    /// The smallest; NaN does not count.
+    /// The smallest, of zeros that with a sign; NaN does not count.
     Min
     /// Bits that all have.
     And
@@ -181,8 +182,8 @@ macro_rules! numbers {
         $(
             values!(Sum: $float => 0.0, |a, b| a + b);
             values!(Prod: $float => 1.0, |a, b| a * b);
-            values!(Max: $float => Self::NEG_INFINITY, |a, b| if b > a { b } else { a });
-            values!(Min: $float => Self::INFINITY, |a, b| if b < a { b } else { a });
+            values!(Max: $float => Self::NEG_INFINITY, |a, b| Number::greater(a, b));
+            values!(Min: $float => Self::INFINITY, |a, b| Number::lesser(a, b));
         )*
     };
 }
@@ -209,16 +210,17 @@ macro_rules! tuples {
 
 tuples!((A 0, B 1)(A 0, B 1, C 2)(A 0, B 1, C 2, D 3));
 
-/// Extremes with something beside them, in the order of the loop: `(value, what)`.
+/// Extremes with something beside them, in the order of the loop: `(value, what)`; `None` of a loop without iterations,
+/// and of one whose values are all NaN. No pair is like it, so it loses on any number of nodes.
 macro_rules! extremes {
-    ($($(#[$doc:meta])* $kind:ident: $of:ident, |$new:ident, $old:ident| $better:expr)*) => {$(
+    ($($(#[$doc:meta])* $kind:ident: |$new:ident, $old:ident| $better:expr)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $kind;
 
-        impl<V: Value<$of> + PartialOrd, W: Copy + Default> Reduction<(V, W)> for $kind {
+        impl<V: PartialOrd + Copy, W: Copy> Reduction<(V, W)> for $kind {
             type Total = Option<(V, W)>;
-            type Value = (V, W);
+            type Value = Option<(V, W)>;
 
             fn start() -> Self::Total {
                 None
@@ -252,8 +254,8 @@ macro_rules! extremes {
                 }
             }
 
-            fn finish(total: Self::Total) -> (V, W) {
-                total.unwrap_or((V::NONE, W::default()))
+            fn finish(total: Self::Total) -> Option<(V, W)> {
+                total
             }
         }
     )*};
@@ -261,13 +263,13 @@ macro_rules! extremes {
 
 extremes! {
     /// The first of the largest values.
-    FirstMax: Max, |new, old| new > old
+    FirstMax: |new, old| new > old
     /// The first of the smallest values.
-    FirstMin: Min, |new, old| new < old
+    FirstMin: |new, old| new < old
     /// The last of the largest values.
-    LastMax: Max, |new, old| new >= old
+    LastMax: |new, old| new >= old
     /// The last of the smallest values.
-    LastMin: Min, |new, old| new <= old
+    LastMin: |new, old| new <= old
 }
 
 /// The sum without rounding.

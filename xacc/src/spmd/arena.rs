@@ -2,6 +2,7 @@
 //! them; what a node has for itself from its end.
 
 use super::Spmd;
+use crate::dist::Shape;
 use crate::fabric::all_to_all;
 use crate::what::{Kind, What};
 use core::panic::Location;
@@ -47,9 +48,10 @@ impl<'c> Arena<'c> {
     fn take_kept(&mut self, off: u64, bytes: usize) -> Option<Memory<'c>> {
         let kept = self.kept.as_mut()?;
         let has = |part: &Memory<'_>| {
-            off.checked_sub(part.off()).is_some_and(|from| from + bytes as u64 <= part.len() as u64)
+            let end = off.checked_sub(part.off()).and_then(|from| from.checked_add(bytes as u64));
+            end.is_some_and(|end| end <= part.len() as u64)
         };
-        if kept.is_full() {
+        if kept.is_full() || !off.is_multiple_of(64) {
             return None;
         }
         let mut part = kept.swap_remove(kept.iter().position(has)?);
@@ -70,10 +72,11 @@ impl<'c> Arena<'c> {
     }
 }
 
-/// The first byte from `top` on for the array with this number.
-fn place(top: u64, array: u64) -> u64 {
+/// The first byte from `top` on for the array with this number; `None`: it would be behind the last one. Other nodes say
+/// both.
+fn place(top: u64, array: u64) -> Option<u64> {
     let wanted = array % TURN * STAGGER;
-    top + (wanted + PAGE - top % PAGE) % PAGE
+    top.checked_add((wanted + PAGE - top % PAGE) % PAGE)
 }
 
 impl<'c> Spmd<'c> {
@@ -81,8 +84,9 @@ impl<'c> Spmd<'c> {
     /// [`scope`](Spmd::scope).
     ///
     /// # Errors
-    /// There is no room.
-    pub fn local<T: Element>(&mut self, n: usize) -> Result<&'c mut [T], Fault> {
+    /// There is no room, or `n` is negative.
+    pub fn local<T: Element>(&mut self, n: impl TryInto<usize>) -> Result<&'c mut [T], Fault> {
+        let n: usize = n.try_into().map_err(|_| full())?;
         let bytes = n.checked_mul(size_of::<T>()).ok_or_else(full)?;
         let memory = self.arena.memory.take_end(bytes).ok_or_else(full)?;
         memory.use_large_pages();
@@ -98,26 +102,34 @@ impl<'c> Spmd<'c> {
         elements.get_mut(..n).ok_or_else(full)
     }
 
-    /// Memory for `n` elements at the same place on all nodes of the executing set, which the nodes
-    /// agree on; its bytes are of earlier use.
+    /// Memory for `n` elements of an array at the same place on all nodes of the executing set, which the nodes agree on;
+    /// its bytes are of earlier use. An address stands for one fingerprint from here on.
     #[track_caller]
-    pub(crate) fn allocate<T: Element>(&mut self, n: usize) -> Result<Piece<'c, T>, Fault> {
+    pub(crate) fn allocate<T: Element, const N: usize>(
+        &mut self,
+        n: usize,
+        shape: &Shape<'_, N>,
+        fingerprint: u64,
+    ) -> Result<Piece<'c, T>, Fault> {
         let bytes = bytes_of::<T>(n)?;
-        let what = What::new(Kind::ALLOCATE, self.set, Location::caller()).of(bytes as u64, 0);
+        let what = What::new(Kind::ALLOCATE, self.set, Location::caller());
+        let what = what.made(fingerprint, shape.elements(), T::TYPE_NAME);
         // The furthest of all nodes: some may have made arrays for themselves in a task.
         let mine = [self.arena.top(), self.arena.arrays];
         let mut most = mine;
-        all_to_all(self.fabric, self.set, &what, mine.map(u64::to_le_bytes).as_flattened(), |_, theirs| {
+        let mine_bytes = mine.map(u64::to_le_bytes);
+        let mine_bytes = mine_bytes.as_flattened();
+        all_to_all(self.fabric, self.set, &what, (mine_bytes, mine_bytes.len()), |_, theirs| {
             for (most, theirs) in most.iter_mut().zip(theirs.as_chunks().0) {
                 *most = (*most).max(u64::from_le_bytes(*theirs));
             }
         })?;
         let [top, array] = most;
-        let start = place(top, array);
+        let start = place(top, array).ok_or_else(full)?;
         let gap = usize::try_from(start - mine[0]).map_err(|_| full())?;
         let memory = &mut self.arena.memory;
         memory.take_front(gap).ok_or_else(full)?;
-        self.arena.arrays = array + 1;
+        self.arena.arrays = array.wrapping_add(1);
         let memory = memory.take_front(bytes).ok_or_else(full)?;
         memory.use_large_pages();
         Ok(memory.piece())
@@ -128,13 +140,18 @@ impl<'c> Spmd<'c> {
         if self.arena.is_scope() {
             return Err(Fault::msg("kept arrays are opened outside of scopes"));
         }
-        let memory = self.arena.take_kept(off, bytes_of::<T>(n)?).filter(|_| off.is_multiple_of(64));
-        Ok(memory.ok_or_else(|| Fault::msg("this array is not kept here, or is open already"))?.piece())
+        Ok(self.arena.take_kept(off, bytes_of::<T>(n)?).ok_or_else(not_kept)?.piece())
     }
 }
 
 fn bytes_of<T>(n: usize) -> Result<usize, Fault> {
     n.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_next_multiple_of(64)).ok_or_else(full)
+}
+
+/// Memory that an earlier program has not kept, or that a later one has freed.
+#[cold]
+pub(crate) fn not_kept() -> Fault {
+    Fault::msg("this array is not kept here, or is open already")
 }
 
 #[cold]
@@ -150,10 +167,14 @@ mod tests {
     fn arrays_begin_at_different_places_of_a_page() {
         for top in [0, 64, 4096, 1 << 20, (1 << 20) + 192] {
             for array in 0..50 {
-                let at = place(top, array);
+                let at = place(top, array).expect("far from the end");
                 assert!(at >= top && at - top < PAGE && at.is_multiple_of(64), "{top} {array}");
                 assert_eq!(at % PAGE, array % 21 * 192);
             }
         }
+        assert_eq!(
+            (place(u64::MAX, 0), place(u64::MAX - 4095, u64::MAX)),
+            (None, Some(u64::MAX - 4095 + u64::MAX % 21 * 192))
+        );
     }
 }

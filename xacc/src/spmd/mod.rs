@@ -2,10 +2,11 @@
 
 mod arena;
 
-use crate::dist::{Extent, NodeSet, Nodes, Shape};
+use crate::dist::{Extent, NodeSet, Nodes, Shape, or_refuse};
 use crate::fabric::{Fabric, Opens, all_to_all};
 use crate::what::{Kind, What};
 use arena::Arena;
+pub(crate) use arena::not_kept;
 use core::panic::Location;
 use hamr_comm::handler::HandlerResult;
 use hamr_comm::{Call, ErrorOf, Fault, HOST, Handler, Program, Task, TaskCallError};
@@ -100,7 +101,7 @@ impl<'c> Spmd<'c> {
     /// A negative extent.
     #[track_caller]
     pub fn own<const N: usize>(&self, extent: [impl Into<Extent>; N]) -> Shape<'static, N> {
-        Shape::own(self.set, self.fabric.me, extent).unwrap_or_else(|e| crate::dist::refuse(e))
+        or_refuse(Shape::own(self.set, self.fabric.me, extent))
     }
 
     /// Makes arrays for the length of `f`: what was allocated inside is free behind it. All nodes meet
@@ -158,6 +159,6 @@ impl<'c> Spmd<'c> {
     /// A meeting of all nodes of the executing set, without data.
     #[track_caller]
     pub(crate) fn meet(&mut self, what: &What) -> Result<(), Fault> {
-        all_to_all(self.fabric, self.set, what, &[], |_, _| {})
+        all_to_all(self.fabric, self.set, what, (&[], 0), |_, _| {})
     }
 }

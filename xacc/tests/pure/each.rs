@@ -114,10 +114,10 @@ fn all_kinds_of_reductions() {
     let share = alone([12]).all();
     assert_eq!(each!([k] in share => max { x[[k]] }), 8.0);
     assert_eq!(each!([k] in share => min { x[[k]] }), -1.5);
-    assert_eq!(each!([k] in share => firstmax { (x[[k]], [k]) }), (8.0, [2]));
-    assert_eq!(each!([k] in share => lastmax { (x[[k]], [k]) }), (8.0, [9]));
-    assert_eq!(each!([k] in share => firstmin { (x[[k]], k) }), (-1.5, 1));
-    assert_eq!(each!([k] in share => lastmin { (x[[k]], k) }), (-1.5, 10));
+    assert_eq!(each!([k] in share => firstmax { (x[[k]], [k]) }), Some((8.0, [2])));
+    assert_eq!(each!([k] in share => lastmax { (x[[k]], [k]) }), Some((8.0, [9])));
+    assert_eq!(each!([k] in share => firstmin { (x[[k]], k) }), Some((-1.5, 1)));
+    assert_eq!(each!([k] in share => lastmin { (x[[k]], k) }), Some((-1.5, 10)));
     assert_eq!(each!([k] in share => prod { k + 1 }), 479_001_600);
     assert_eq!(each!([k] in share => and { bits[[k]] }), 0b100);
     assert_eq!(each!([k] in share => or { bits[[k]] }), 0b111);
@@ -128,7 +128,7 @@ fn all_kinds_of_reductions() {
     assert_eq!(each!([k] in share => sum { k as f64 }), 66.0);
     let none = alone([0]).all();
     assert_eq!(each!([k] in none => max { k as f64 }), f64::NEG_INFINITY);
-    assert_eq!(each!([k] in none => firstmin { (k as f32, k) }), (f32::INFINITY, 0));
+    assert_eq!(each!([k] in none => firstmin { (k as f32, k) }), None);
     assert_eq!(each!([k] in none => sum { k }), 0);
 }
 
@@ -151,10 +151,10 @@ fn reductions_have_the_values_of_the_body_only() {
         assert_eq!(each!([i, k] in share => max { value(i, k) as f64 }), most as f64, "{context}");
         let first = |wanted| all().find(|(i, k)| value(*i, *k) == wanted).map(|at| (wanted, at));
         let last = |wanted| all().rfind(|(i, k)| value(*i, *k) == wanted).map(|at| (wanted, at));
-        assert_eq!(Some(each!([i, k] in share => firstmin { (value(i, k), (i, k)) })), first(least), "{context}");
-        assert_eq!(Some(each!([i, k] in share => firstmax { (value(i, k), (i, k)) })), first(most), "{context}");
-        assert_eq!(Some(each!([i, k] in share => lastmin { (value(i, k), (i, k)) })), last(least), "{context}");
-        assert_eq!(Some(each!([i, k] in share => lastmax { (value(i, k), (i, k)) })), last(most), "{context}");
+        assert_eq!(each!([i, k] in share => firstmin { (value(i, k), (i, k)) }), first(least), "{context}");
+        assert_eq!(each!([i, k] in share => firstmax { (value(i, k), (i, k)) }), first(most), "{context}");
+        assert_eq!(each!([i, k] in share => lastmin { (value(i, k), (i, k)) }), last(least), "{context}");
+        assert_eq!(each!([i, k] in share => lastmax { (value(i, k), (i, k)) }), last(most), "{context}");
         assert_eq!(each!([i, k] in share => and { value(i, k) }), values().fold(-1, |a, b| a & b), "{context}");
         assert_eq!(each!([i, k] in share => or { value(i, k) }), values().fold(0, |a, b| a | b), "{context}");
         assert_eq!(each!([i, k] in share => xor { value(i, k) }), values().fold(0, |a, b| a ^ b), "{context}");

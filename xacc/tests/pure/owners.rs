@@ -1,6 +1,8 @@
 //! Random distributions.
 
 use super::model::{self, Dim};
+use hamr_xacc::dist::Dist::{Block, BlockOf, Cyclic, CyclicOf};
+use hamr_xacc::dist::{NodeSet, Nodes, on};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -83,5 +85,27 @@ proptest! {
     #[test]
     fn owners_and_places_of_two_dimensions(dims in (1u32..4, 1u32..4).prop_flat_map(|(a, b)| [model::dim(a), model::dim(b)])) {
         check(&dims)?;
+    }
+}
+
+/// Blocks and shadows as long as numbers go, on as many nodes as there may be.
+#[test]
+fn the_longest_blocks_are_those_of_the_first_nodes() {
+    const MOST: i64 = 1 << 56;
+    for by in [CyclicOf(u64::MAX), CyclicOf(1 << 57), CyclicOf(1 << 51), BlockOf(u64::MAX), Cyclic, Block] {
+        for (lo, hi) in [(1 - MOST, MOST - 1), (MOST - 20, MOST - 1), (1 - MOST, 20 - MOST)] {
+            let shape = |me| {
+                let nodes = Nodes::new(NodeSet::of_world(64), me, [64]).expect("64");
+                nodes.template([lo..hi]).distribute([by]).expect("it fits")
+            };
+            if by != Cyclic {
+                let all: i64 = (0..64).map(|me| shape(me).all().ranges().map_or(0, |[own]| own.end - own.start)).sum();
+                assert_eq!(all, hi - lo, "{by:?} of {lo}..{hi}");
+            }
+            let aligned = shape(63).align([on(0).offset(lo).range(0..10)]);
+            let all: usize = (0..64).map(|rank| aligned.share_of(rank).len()).sum();
+            assert_eq!(all, 10, "{by:?} of {lo}..{hi}");
+            assert_eq!(shape(0).owner([hi - 1]).map(|rank| shape(rank).owns(rank, [hi - 1])), Some(true), "{by:?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::gmove::{AT_ONCE, cases_on};
 use super::model::{Numbers, elements, indices, numbers, pair};
-use super::{run, world};
+use super::{run, run_once, world};
 use hamr_comm::Fault;
 use hamr_xacc::section::{Region, Sel, triplet};
 use hamr_xacc::{Coarray, Spmd};
@@ -219,5 +219,25 @@ fn coarray_put_and_get_1dim() {
             w.sync_all()
         });
         assert_eq!(done, Ok(()), "image {image}");
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_is_refused_at_once() {
+    let (to, from) = std::sync::mpsc::channel();
+    // A thread that goes on is left behind.
+    std::thread::spawn(move || {
+        for rows in [1 << 36, i64::from(u32::MAX)] {
+            let refused = run_once(&world(2), move |w| match rows {
+                rows if rows > i64::from(u32::MAX) => w.own([rows, 1]).coarray::<u8>(w).map(drop),
+                rows => w.locks(rows as u32).map(drop),
+            });
+            drop(to.send(refused));
+        }
+    });
+    for what in ["64 GiB", "48 GiB of locks"] {
+        let refused = from.recv_timeout(std::time::Duration::from_secs(5)).expect("an answer within five seconds");
+        let why = refused.expect_err(what);
+        assert!(why.contains("no room"), "{what}: {why}");
     }
 }

@@ -56,10 +56,15 @@ pub(crate) fn all<const N: usize>(desc: &Desc<'_, N>) -> Vec<[i64; N]> {
 
 /// Gives each element its number from `from` on.
 pub(crate) fn number<const N: usize>(array: &mut Array<'_, u64, N>, from: u64) {
-    let me = array.desc().me();
-    for (value, index) in (from..).zip(all(array.desc())) {
-        if array.desc().owns(me, index) {
-            array[index] = value;
+    let desc = *array.desc();
+    number_by(&desc, from, |index, value| array[index] = value);
+}
+
+/// The same of elements that `set` sets.
+pub(crate) fn number_by<const N: usize>(desc: &Desc<'_, N>, from: u64, mut set: impl FnMut([i64; N], u64)) {
+    for (value, index) in (from..).zip(all(desc)) {
+        if desc.owns(desc.me(), index) {
+            set(index, value);
         }
     }
 }

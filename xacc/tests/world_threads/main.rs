@@ -2,8 +2,11 @@
 //! same assignment of whole arrays.
 
 mod coarray;
+mod failed;
 mod gmove;
+mod kept;
 mod many;
+mod mismatches;
 #[allow(dead_code, reason = "the tests without a world use the rest")]
 #[path = "../pure/model.rs"]
 mod model;
@@ -11,6 +14,7 @@ mod omni;
 mod omni_loops;
 mod omni_shadows;
 mod sums;
+mod values;
 
 use hamr::{Runtime, World};
 use hamr_comm::Fault;

@@ -2,7 +2,7 @@
 //! broadcasts, redistribution, from global to local, matrices of sections, arrays of one to seven
 //! dimensions, on 2 to 16 nodes.
 
-use super::gmove::{all, compare, number};
+use super::gmove::{all, compare, number, number_by};
 use super::{run, world};
 use hamr_comm::Fault;
 use hamr_xacc::dist::{Dist, NodeSet, Shape, on, whole};
@@ -195,7 +195,9 @@ fn test_normal() {
 fn test_in_and_inout() {
     let done = run(&world(6), |w| {
         let mut a = line(Dist::CyclicOf(3), w)?.shared(w)?;
-        number(a.view_mut(w), 1);
+        let desc = *a.view(w).desc();
+        let mut view = a.view_mut(w);
+        number_by(&desc, 1, |index, value| view[index] = value);
         let mut b = line(Dist::Block, w)?.zeros(w)?;
         w.barrier()?;
         a.gmove_in([Sel::All], b.section_mut([(..).step(-1)]), w)?;
@@ -244,8 +246,8 @@ fn test_out_and_inout() {
             (8, 7) => 94,
             _ => 0,
         };
-        compare(a.view(w), &(0..9).flat_map(|i| (0..8).map(move |j| (i, j))).map(value).collect::<Vec<_>>())?;
-        compare(replicated.view(w), &numbers(8).into_iter().rev().collect::<Vec<_>>())
+        compare(&a.view(w), &(0..9).flat_map(|i| (0..8).map(move |j| (i, j))).map(value).collect::<Vec<_>>())?;
+        compare(&replicated.view(w), &numbers(8).into_iter().rev().collect::<Vec<_>>())
     });
     assert_eq!(done, Ok(()));
 }

@@ -2,7 +2,7 @@
 //! inquiries, by their names.
 #![allow(clippy::single_range_in_vec_init, reason = "the range of one dimension")]
 
-use super::gmove::{all, compare, number};
+use super::gmove::{all, compare, number, number_by};
 use super::{run, world};
 use hamr_comm::Fault;
 use hamr_xacc::collective::{All, And, Any, FirstMax, FirstMin, LastMax, LastMin, Max, Min, Or, Prod, Sum, Value, Xor};
@@ -173,12 +173,12 @@ fn reduction_firstmax_lastmax_firstmin_lastmin_and_max_loc() {
             let here = shape.all();
             let most = each!([i, j] in here => firstmax { (a[[i, j]], [i, j]) });
             let least = each!([i, j] in here => firstmin { (a[[i, j]], [i, j]) });
-            same(w.reduce(FirstMax, most)?, (4.0, [0, 4]))?;
-            same(w.reduce(FirstMin, least)?, (0.0, [0, 0]))?;
+            same(w.reduce(FirstMax, most)?, Some((4.0, [0, 4])))?;
+            same(w.reduce(FirstMin, least)?, Some((0.0, [0, 0])))?;
             let most = each!([i, j] in here => lastmax { (a[[i, j]], [i, j]) });
             let least = each!([i, j] in here => lastmin { (a[[i, j]], [i, j]) });
-            same(w.reduce(LastMax, most)?, (4.0, [7, 2]))?;
-            same(w.reduce(LastMin, least)?, (0.0, [7, 3]))
+            same(w.reduce(LastMax, most)?, Some((4.0, [7, 2])))?;
+            same(w.reduce(LastMin, least)?, Some((0.0, [7, 3])))
         });
         assert_eq!(done, Ok(()), "{ranks} ranks");
     }
@@ -253,7 +253,9 @@ fn task_barrier_gmove_in_nocomm_tasks_and_reduction() {
     let done = run(&world(6), |w| {
         let (me, nodes) = (w.me(), w.nodes([6])?);
         let mut shared = nodes.template([12]).distribute([Block])?.shared::<u64>(w)?;
-        number(shared.view_mut(w), 1);
+        let desc = *shared.view(w).desc();
+        let mut view = shared.view_mut(w);
+        number_by(&desc, 1, |index, value| view[index] = value);
         w.barrier()?;
         // Tasks beside each other.
         let [low, high] = [0, 3].map(|from| nodes.sub::<1>([triplet(from, 3, 1)]).map(NodeSet::from));

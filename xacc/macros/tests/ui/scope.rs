@@ -47,7 +47,7 @@ fn elements_across_a_reflect(w: &mut Spmd, p: &mut Array<f32, 1>) -> Result<f32,
 }
 
 fn a_shared_array_across_a_barrier(w: &mut Spmd, p: &mut SharedArray<f32, 1>) -> Result<(), Fault> {
-    let view = p.view_mut(w);
+    let mut view = p.view_mut(w);
     w.barrier()?;
     view.fill(1.0);
     Ok(())

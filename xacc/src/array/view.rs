@@ -1,11 +1,13 @@
-//! An image's own elements between two syncs.
+//! A node's own elements of what others write, too, until it communicates.
+//!
+//! No `&mut Array` leads out of here: it could be swapped with that of an array whose slices others may not write.
 
-use crate::array::Array;
+use super::{Array, RowIndex};
 use crate::each::{Axis, Rows};
 use core::ops::{Deref, Index, IndexMut};
 use hamr_comm::Element;
 
-/// The elements of a coarray that this image has. It borrows the [`Spmd`](crate::Spmd), so it ends at
+/// The elements of a coarray or a shared array that this node has. It borrows the [`Spmd`](crate::Spmd), so it ends at
 /// the next communication.
 pub struct View<'a, 'c, T, const N: usize> {
     array: &'a Array<'c, T, N>,
@@ -17,13 +19,13 @@ pub struct ViewMut<'a, 'c, T, const N: usize> {
 }
 
 impl<'a, 'c, T, const N: usize> View<'a, 'c, T, N> {
-    pub(super) fn new(array: &'a Array<'c, T, N>) -> Self {
+    pub(crate) fn new(array: &'a Array<'c, T, N>) -> Self {
         Self { array }
     }
 }
 
 impl<'a, 'c, T: Element, const N: usize> ViewMut<'a, 'c, T, N> {
-    pub(super) fn new(array: &'a mut Array<'c, T, N>) -> Self {
+    pub(crate) fn new(array: &'a mut Array<'c, T, N>) -> Self {
         Self { array }
     }
 
@@ -36,7 +38,17 @@ impl<'a, 'c, T: Element, const N: usize> ViewMut<'a, 'c, T, N> {
         self.array.local_mut()
     }
 
+    /// The elements of a row.
+    ///
+    /// # Panics
+    /// As [`Array::row`].
+    #[track_caller]
+    pub fn row_mut(&mut self, of: impl RowIndex<N>) -> &mut [T] {
+        self.array.row_mut(of)
+    }
+
     /// Sets all elements.
+    #[track_caller]
     pub fn fill(&mut self, value: T) {
         self.array.fill(value);
     }

@@ -1,0 +1,3 @@
+fn main() {
+    hamr_linker::image()
+}
