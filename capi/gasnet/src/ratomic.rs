@@ -17,7 +17,7 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-const RANK_IS_JOBRANK: u32 = 1 << 17;
+const RANK_IS_JOBRANK: u32 = 1 << 13;
 
 /// `gex_AD_t`.
 struct Domain {
@@ -92,22 +92,22 @@ fn number(domain: &Domain, data_type: u32, rank: u32, address: *mut c_void, op: 
     }
 }
 
-const ADD: u32 = 0x1;
-const MULT: u32 = 0x2;
-const MIN: u32 = 0x4;
-const MAX: u32 = 0x8;
-const SUB: u32 = 0x10;
-const INC: u32 = 0x20;
-const DEC: u32 = 0x40;
-const AND: u32 = 0x80;
-const OR: u32 = 0x100;
-const XOR: u32 = 0x200;
-const SET: u32 = 0x400;
-const CAS: u32 = 0x800;
-const GET: u32 = 0x100_0000;
+const AND: u32 = 1 << 0;
+const OR: u32 = 1 << 1;
+const XOR: u32 = 1 << 2;
+const ADD: u32 = 1 << 3;
+const SUB: u32 = 1 << 4;
+const MULT: u32 = 1 << 5;
+const MIN: u32 = 1 << 6;
+const MAX: u32 = 1 << 7;
+const INC: u32 = 1 << 8;
+const DEC: u32 = 1 << 9;
+const SET: u32 = 1 << 10;
+const CAS: u32 = 1 << 11;
+const GET: u32 = 1 << 27;
 /// The first that gives the value before, and how many bits below it is the same without.
-const FETCHES: u32 = 0x1000;
-const TO_PLAIN: u32 = 12;
+const FETCHES: u32 = 1 << TO_PLAIN;
+const TO_PLAIN: u32 = 15;
 /// `GEX_DT_FLT`.
 const FLOATS: u32 = 0x10;
 

@@ -102,15 +102,15 @@ impl Reduce {
     }
 }
 
-const ADD: u32 = 1;
-const MULT: u32 = 2;
-const MIN: u32 = 4;
-const MAX: u32 = 8;
-const AND: u32 = 0x80;
-const OR: u32 = 0x100;
-const XOR: u32 = 0x200;
-pub(crate) const USER: u32 = 0x0200_0000;
-pub(crate) const USER_NC: u32 = 0x0400_0000;
+const AND: u32 = 1 << 0;
+const OR: u32 = 1 << 1;
+const XOR: u32 = 1 << 2;
+const ADD: u32 = 1 << 3;
+const MULT: u32 = 1 << 5;
+const MIN: u32 = 1 << 6;
+const MAX: u32 = 1 << 7;
+pub(crate) const USER: u32 = 1 << 30;
+pub(crate) const USER_NC: u32 = 1 << 31;
 
 /// Is the operation one of numbers of this type?
 pub(crate) fn is_defined(data_type: u32, op: u32) -> bool {

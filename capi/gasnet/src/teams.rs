@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const SCRATCH_SIZE: u32 = 3;
 const NO_SCRATCH: u32 = 1 << 5;
-const RANK_IS_JOBRANK: u32 = 1 << 17;
+const RANK_IS_JOBRANK: u32 = 1 << 13;
 /// What programs are told to give: nothing is used of it.
 const RECOMMENDED: usize = 4096;
 
