@@ -4,11 +4,10 @@
 #![expect(unsafe_code)]
 // UNSAFETY: domains are pointers in C, as are numbers in segments.
 
-use crate::collectives::finish;
 use crate::die::die;
 use crate::errors::give;
 use crate::job;
-use crate::operations::{What, begin};
+use crate::operations::{What, begin_detached};
 use crate::segments::mapped;
 use crate::team::Team;
 use hamr_comm::abi::window::Window;
@@ -28,7 +27,8 @@ struct Domain {
     cdata: AtomicPtr<c_void>,
 }
 
-/// Makes a domain; all members of the team call it, with the same type and operations.
+/// Makes a domain; all members of the team call it, with the same type and operations, and none waits for another. They are
+/// compared when all have come.
 ///
 /// # Safety
 /// A team, and a place for the domain.
@@ -45,7 +45,7 @@ unsafe extern "C" fn gex_AD_Create(to: *mut *mut Domain, tm: *const Team, data_t
     // SAFETY: the caller's promise.
     let team = unsafe { Team::of(tm) };
     let call = CollectiveCall::new(Collective::Domain, ops as usize, data_type as usize, None);
-    finish(FUNCTION, begin(FUNCTION, team, What::Meet(call)));
+    begin_detached(FUNCTION, team, What::Meet(call));
     let domain = Domain { tm, data_type, ops, flags, cdata: AtomicPtr::new(null_mut()) };
     // SAFETY: the caller's promise.
     unsafe { give(to, Box::into_raw(Box::new(domain))) };

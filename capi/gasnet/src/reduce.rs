@@ -5,6 +5,7 @@
 // UNSAFETY: the program's own operation is a C function.
 
 use crate::die::die;
+use crate::job::{self, restriction};
 use crate::memory::Bytes;
 use crate::team::{STEP_BYTES, Team};
 use std::ffi::c_void;
@@ -22,6 +23,9 @@ pub(crate) enum Join {
 /// several steps.
 pub(crate) struct Reduce {
     pub(crate) join: Join,
+    /// As the program has stated them, which all members compare.
+    pub(crate) data_type: u32,
+    pub(crate) op: u32,
     pub(crate) element: usize,
     /// The member that gets the result; `None`: all.
     pub(crate) root: Option<u32>,
@@ -94,8 +98,10 @@ impl Reduce {
                 };
                 let (left_words, mut right_words) = (words(&left), words(&right));
                 let count = left.len() / self.element;
+                job::restrict(restriction::OPERATION);
                 // SAFETY: both have so many elements; the function is the program's, for such elements.
                 unsafe { function(left_words.as_ptr().cast(), right_words.as_mut_ptr().cast(), count, cdata) };
+                job::lift(restriction::OPERATION);
                 right_words.iter().flat_map(|word| word.to_ne_bytes()).take(right.len()).collect()
             }
         }
