@@ -131,10 +131,10 @@ typedef uint32_t gex_OP_t;
 
 typedef unsigned int gex_TI_t;
 #define GEX_TI_SRCRANK 1u
-#define GEX_TI_EP 2u
-#define GEX_TI_ENTRY 4u
-#define GEX_TI_IS_REQ 8u
-#define GEX_TI_IS_LONG 16u
+#define GEX_TI_ENTRY 2u
+#define GEX_TI_IS_REQ 4u
+#define GEX_TI_IS_LONG 8u
+#define GEX_TI_EP 16u
 #define GEX_TI_ALL 31u
 
 typedef unsigned int gex_EC_t;

@@ -40,7 +40,7 @@ static inline size_t gasnett_format_op(char *buf, gex_OP_t op) {
   return hamr_gasnett_bits(buf, op, "GEX_OP_", names);
 }
 static inline size_t gasnett_format_ti(char *buf, gex_TI_t ti) {
-  static const char *const names[32] = {"SRCRANK", "EP", "ENTRY", "IS_REQ", "IS_LONG"};
+  static const char *const names[32] = {"SRCRANK", "ENTRY", "IS_REQ", "IS_LONG", "EP"};
   return hamr_gasnett_bits(buf, ti, "GEX_TI_", names);
 }
 

@@ -56,11 +56,6 @@ fn take(len: u64) -> Option<Range<u64>> {
 /// Makes a segment, of the program's memory at `address` or, for NULL, of the library's.
 fn create(function: &str, address: *mut u8, size: usize, flags: u32) -> Result<*mut Segment, c_int> {
     let lead = address.addr() as u64 % PAGE;
-    // It ends within the address space, also when it is rounded to pages.
-    let len = lead.checked_add(size as u64).and_then(|len| len.checked_next_multiple_of(PAGE));
-    let Some(len) = len.filter(|len| (address.addr() as u64 - lead).checked_add(*len).is_some()) else {
-        die(&format!("{function}: expected memory, got {size} bytes at {address:p}, which are none"))
-    };
     let too_long = || {
         complain(&format!(
             "{function}: expected segments of at most {} bytes together, got one more of {size}; GASNET_MAX_SEGSIZE sets \
@@ -69,11 +64,18 @@ fn create(function: &str, address: *mut u8, size: usize, flags: u32) -> Result<*
         ));
         ERR_RESOURCE
     };
+    // It ends within the address space, also when it is rounded to pages.
+    let len = lead.checked_add(size as u64).and_then(|len| len.checked_next_multiple_of(PAGE));
+    let len = match len.filter(|len| (address.addr() as u64 - lead).checked_add(*len).is_some()) {
+        Some(len) => len,
+        None if address.is_null() => return Err(too_long()),
+        None => die(&format!("{function}: expected memory, got {size} bytes at {address:p}, which are none")),
+    };
     let base = job::with_world(|world| board::address(world, world.me().0).0);
     let is_programs = !address.is_null();
     let (owner, pages) = match is_programs {
         false => {
-            let pages = take(len).ok_or_else(too_long)?;
+            let pages = take(len).ok_or_else(&too_long)?;
             (base.wrapping_add(pages.start as usize), pages)
         }
         true => {
@@ -82,7 +84,7 @@ fn create(function: &str, address: *mut u8, size: usize, flags: u32) -> Result<*
             let pages = match shared::find(function, first.addr(), len, address.addr()..address.addr() + size) {
                 Some(off) => off..off + len,
                 None => {
-                    let pages = take(len).ok_or_else(too_long)?;
+                    let pages = take(len).ok_or_else(&too_long)?;
                     let here = base.wrapping_add(pages.start as usize);
                     // SAFETY: these are pages of this rank's segment, in a mapping of a shared file, which no other segment
                     // has; and the pages of memory that the program gives for as long as the segment exists (contract of C).

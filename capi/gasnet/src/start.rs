@@ -202,8 +202,8 @@ fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     let world = match segment(ranks)? {
         Some(segment) => world(ranks, &path, arguments, segment)?,
         None => {
-            let mut segment = (installed() * PART / ranks as f64) as u64;
-            // The system may allow less: the address space or the size of files is limited.
+            let mut segment = (installed().min(allowed()) * PART / ranks as f64) as u64;
+            // The system may allow still less.
             loop {
                 match world(ranks, &path, arguments, segment) {
                     Err(_) if segment > LEAST => segment = (segment / 2).max(LEAST),
@@ -280,6 +280,17 @@ fn memory(text: &str, ranks: usize) -> Option<u64> {
     };
     let bytes = number * unit / sharers as f64;
     (1.0..=1024.0 * 1024.0 * 1024.0 * 1024.0).contains(&bytes).then_some(bytes as u64)
+}
+
+/// Bytes that this process may map, and that a file may have, which its ranks inherit; infinite: there is no limit.
+fn allowed() -> f64 {
+    let limits = [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_FSIZE].map(|of| {
+        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: a structure of its own.
+        unsafe { libc::getrlimit(of, &raw mut limit) };
+        if limit.rlim_cur == libc::RLIM_INFINITY { f64::INFINITY } else { limit.rlim_cur as f64 / 2.0 }
+    });
+    limits.into_iter().fold(f64::INFINITY, f64::min)
 }
 
 /// Bytes of the host's memory.
