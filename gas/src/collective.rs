@@ -119,7 +119,8 @@ mod tests {
             assert_eq!(CollectiveCall::of(call.words()), call);
             let call = call.with_operation(1 << 31, 0x20);
             assert_eq!(CollectiveCall::of(call.words()), call);
-            assert!(call.to_string().contains(" by operation 0x80000000 of type 0x20"), "{call}");
+            let text = alloc::format!("{call}");
+            assert!(text.contains(" by operation 0x80000000 of type 0x20"), "{text}");
         }
     }
 }

@@ -113,8 +113,10 @@ pub(crate) fn stack() -> Range<usize> {
     }
     // SAFETY: all zeros is a value of it.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the function takes nothing.
+    let thread = unsafe { libc::pthread_self() };
     // SAFETY: this thread, and a structure of its own.
-    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) } != 0 {
+    if unsafe { libc::pthread_getattr_np(thread, &raw mut attributes) } != 0 {
         return here..here;
     }
     let (mut base, mut len) = (null_mut(), 0);
