@@ -60,6 +60,9 @@ pub struct CollectiveCall {
     pub element: u16,
     /// The member that it comes from, or goes to; `None`: it is of all.
     pub root: Option<u8>,
+    /// Of a reduction in C: 1 + its operation's bit in the low byte, 1 + its type's in the next. Else 0: in Rust an operation
+    /// is a function.
+    pub operation: u16,
 }
 
 impl CollectiveCall {
@@ -67,17 +70,24 @@ impl CollectiveCall {
     pub fn new(what: Collective, bytes: usize, element: usize, root: Option<u32>) -> Self {
         let element = u16::try_from(element).unwrap_or(u16::MAX);
         // A member: there are 64 at most.
-        Self { what, bytes: bytes as u32, element, root: root.map(|root| root as u8) }
+        Self { what, bytes: bytes as u32, element, root: root.map(|root| root as u8), operation: 0 }
     }
 
-    pub(crate) fn words(self) -> [u32; 2] {
+    /// The same of an operation and a type, each a bit, as C has them.
+    #[doc(hidden)]
+    pub fn with_operation(self, op: u32, data_type: u32) -> Self {
+        let place = |bit: u32| bit.trailing_zeros() as u16 + 1;
+        Self { operation: place(op) | place(data_type) << 8, ..self }
+    }
+
+    pub(crate) fn words(self) -> [u32; 3] {
         let root = self.root.map_or(0, |root| u32::from(root) + 1);
-        [self.what as u32 | root << 8 | u32::from(self.element) << 16, self.bytes]
+        [self.what as u32 | root << 8 | u32::from(self.element) << 16, self.bytes, self.operation.into()]
     }
 
-    pub(crate) fn of([what, bytes]: [u32; 2]) -> Self {
+    pub(crate) fn of([what, bytes, operation]: [u32; 3]) -> Self {
         let root = ((what >> 8) as u8).checked_sub(1);
-        Self { what: Collective::of(what), bytes, element: (what >> 16) as u16, root }
+        Self { what: Collective::of(what), bytes, element: (what >> 16) as u16, root, operation: operation as u16 }
     }
 }
 
@@ -90,6 +100,10 @@ impl fmt::Display for CollectiveCall {
         if self.element > 1 {
             write!(f, " in elements of {}", self.element)?;
         }
+        if self.operation != 0 {
+            let [op, of] = self.operation.to_le_bytes().map(|place| 1u32.checked_shl(u32::from(place).wrapping_sub(1)).unwrap_or(0));
+            write!(f, " by operation {op:#x} of type {of:#x}")?;
+        }
         self.root.map_or(Ok(()), |root| write!(f, " with root {root}"))
     }
 }
@@ -99,10 +113,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_two_words() {
+    fn calls_are_words() {
         for (what, element, root) in [(Collective::Split, 0, None), (Collective::Reduce, 70_000, Some(63))] {
             let call = CollectiveCall::new(what, 24, element, root);
             assert_eq!(CollectiveCall::of(call.words()), call);
+            let call = call.with_operation(1 << 31, 0x20);
+            assert_eq!(CollectiveCall::of(call.words()), call);
+            let text = alloc::format!("{call}");
+            assert!(text.contains(" by operation 0x80000000 of type 0x20"), "{text}");
         }
     }
 }

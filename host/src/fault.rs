@@ -100,6 +100,11 @@ pub struct CrashReport {
 }
 
 impl CrashReport {
+    /// Of a process: the code that a shell has for the signal that ended it, 128 and its number.
+    pub fn exit_code(&self) -> Option<u8> {
+        u8::try_from(self.trace.cause).ok().filter(|signal| (1..64).contains(signal)).map(|signal| 128 + signal)
+    }
+
     /// Reads a record, whatever is in it.
     pub(crate) fn read(record: &CrashRecord, symbols: Arc<Symbols>) -> Self {
         let &CrashRecord { epoch, cause, pc, address, stack, frames, .. } = record;

@@ -9,6 +9,7 @@ use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
 use rustix::process::Pid;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub(crate) struct Process {
     child: Child,
     pidfd: Arc<OwnedFd>,
     how: Option<String>,
+    /// As a shell has it: its exit code, or 128 and the signal that ended it.
+    code: Option<u8>,
     /// Text of this kind of device about the end of its process.
     epilogue: Box<dyn Fn(ExitStatus) -> String + Send>,
     /// Values that must exist as long as the process.
@@ -36,6 +39,7 @@ impl Process {
                 child,
                 pidfd: Arc::new(pidfd),
                 how: None,
+                code: None,
                 epilogue: Box::new(epilogue),
                 _kept: Box::new(kept),
             }),
@@ -61,9 +65,13 @@ impl Process {
 
     /// Waits for the end and returns a description of it.
     fn reap(&mut self) -> String {
-        let Self { child, how, epilogue, .. } = self;
+        let Self { child, how, code, epilogue, .. } = self;
         how.get_or_insert_with(|| match child.wait() {
-            Ok(status) => format!("its process {} ended with {status}{}", child.id(), epilogue(status)),
+            Ok(status) => {
+                let number = status.code().or(status.signal().map(|signal| 128 + signal));
+                *code = number.and_then(|number| u8::try_from(number).ok());
+                format!("its process {} ended with {status}{}", child.id(), epilogue(status))
+            }
             Err(e) => format!("its process {} ended ({e})", child.id()),
         })
         .clone()
@@ -201,6 +209,9 @@ impl Link for ProcessLink {
     fn peer(&self) -> Peer {
         let mut process = self.process();
         if process.has_exited() { Peer::Gone(process.reap()) } else { Peer::Alive }
+    }
+    fn exit_code(&self) -> Option<u8> {
+        self.process().code
     }
     fn terminate(&self) {
         self.process().terminate();

@@ -10,7 +10,7 @@
 //! run: ARGUMENTS = says TEXT          a run that fails, and says so
 //! ```
 //!
-//! Other programs fail by their exit code, or by a line with the word `ERROR`.
+//! Other programs fail by their exit code, or by a line with the word `ERROR`. A name with a `/` is the path of one.
 
 mod run;
 
@@ -51,7 +51,7 @@ fn check(options: &Options) -> Result<(), Error> {
     install(options)?;
     let programs = programs(&folder, options)?;
     let (tally, cases) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
-    each(&programs, options.jobs, |program| match compile(program, &folder, options) {
+    each(&programs, options.jobs, |program| match compile(program, options) {
         Ok(Some(path)) => lock(&cases).extend(Case::all(program, &path, &options.ranks)),
         Ok(None) => println!("skip  {:<44} no `main`", program.name),
         Err(why) => lock(&tally).not_compiled(&program.name, &why),
@@ -162,15 +162,26 @@ fn install(options: &Options) -> Result<(), Error> {
         let _ = fs::remove_file(&to);
         fs::copy(&library, &to).map_err(failed(&library))?;
     }
+    // By these names makefiles find out which modes there are.
+    let known = ["seq", "par", "parsync"].map(|mode| format!("libgasnet-smp-{mode}.a"));
+    for name in known.iter().map(String::as_str).chain(["libgasnet_tools-seq.a", "libgasnet_tools-par.a"]) {
+        let link = lib.join(name);
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink("libhamr_gasnet.a", &link).map_err(failed(&link))?;
+    }
     let fragments = include.join("smp-conduit");
     fs::create_dir_all(&fragments).map_err(failed(&fragments))?;
     for mode in ["seq", "par", "parsync"] {
         // The second name of each is the one that makefiles for GASNet know.
-        let targets = [
+        let mut targets = vec![
             ("hamr-gasnet.pc.in", pkg_config.join(format!("hamr-gasnet-{mode}.pc"))),
             ("hamr-gasnet.pc.in", pkg_config.join(format!("gasnet-smp-{mode}.pc"))),
             ("smp.mak.in", fragments.join(format!("smp-{mode}.mak"))),
         ];
+        if mode != "parsync" {
+            targets.push(("gasnet_tools.pc.in", pkg_config.join(format!("gasnet_tools-{mode}.pc"))));
+            targets.push(("gasnet_tools.mak.in", include.join(format!("gasnet_tools-{mode}.mak"))));
+        }
         for (template, to) in targets {
             let template = from.join(template);
             let text = fs::read_to_string(&template).map_err(failed(&template))?;
@@ -178,6 +189,7 @@ fn install(options: &Options) -> Result<(), Error> {
                 .replace("@PREFIX@", &prefix.to_string_lossy())
                 .replace("@mode@", mode)
                 .replace("@MODE@", &mode.to_uppercase())
+                .replace("@SAFE@", if mode == "seq" { "0" } else { "1" })
                 .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
             fs::write(&to, text).map_err(failed(&to))?;
         }
@@ -204,17 +216,20 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
 
 fn programs(folder: &Path, options: &Options) -> Result<Vec<Program>, Error> {
     let all = files(folder, &[C, CXX].concat())?;
-    // Sources of others may have a comment that is a directive by chance.
-    let read = |path: &Path, arguments| Program::read(label(path), path, arguments, options.source.is_none());
+    let read = |path: &Path, arguments, is_ours| Program::read(label(path), path, arguments, is_ours);
+    let is_ours = options.source.is_none();
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if options.names.is_empty() {
-        return all.iter().map(|path| read(path, None)).collect();
+        return all.iter().map(|path| read(path, None, is_ours)).collect();
     }
     let named = options.names.iter().map(|name| {
         let (name, arguments) = match name.split_once(':') {
             Some((name, arguments)) => (name, Some(arguments.split(',').map(str::to_owned).collect())),
             None => (name.as_str(), None),
         };
+        if name.contains('/') {
+            return read(Path::new(name), arguments, false);
+        }
         let path =
             all.iter().find(|path| label(path) == name || stem(path) == name || stem(path) == format!("test{name}"));
         let path = path.ok_or_else(|| {
@@ -227,7 +242,7 @@ fn programs(folder: &Path, options: &Options) -> Result<Vec<Program>, Error> {
                 ),
             )
         })?;
-        read(path, arguments)
+        read(path, arguments, is_ours)
     });
     named.collect()
 }
@@ -239,7 +254,8 @@ fn label(path: &Path) -> String {
 }
 
 /// Compiles a program; the path, or the compiler's first error. Without one: the source has no `main`.
-fn compile(program: &Program, folder: &Path, options: &Options) -> Result<Option<PathBuf>, String> {
+fn compile(program: &Program, options: &Options) -> Result<Option<PathBuf>, String> {
+    let folder = program.path.parent().unwrap_or(Path::new("."));
     let package = format!("hamr-gasnet-{}", options.mode);
     let path = options.prefix.join("lib/pkgconfig");
     let flags = |what: &str| {
@@ -255,11 +271,11 @@ fn compile(program: &Program, folder: &Path, options: &Options) -> Result<Option
     let is_c = has_extension(&program.path, C);
     let mut command = Command::new(if is_c { "cc" } else { "c++" });
     // Programs of ours, and with them the headers, compile without a warning.
-    let dialect: &[&str] = match (options.source.is_some(), is_c) {
-        (true, true) => &["-std=gnu11", "-w"],
-        (true, false) => &["-std=gnu++17", "-w"],
-        (false, true) => &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"],
-        (false, false) => &["-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"],
+    let dialect: &[&str] = match (program.is_ours, is_c) {
+        (false, true) => &["-std=gnu11", "-w"],
+        (false, false) => &["-std=gnu++17", "-w"],
+        (true, true) => &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"],
+        (true, false) => &["-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"],
     };
     command.args(dialect).args(["-O2", "-g"]).args(flags("--cflags")?).arg("-I").arg(folder);
     // Where the sources of GASNet's tests have a header of theirs.

@@ -1,6 +1,6 @@
 /* GASNet-1 on a world of hamr: its names for what gasnetex.h has. */
-#ifndef HAMR_GASNET_H
-#define HAMR_GASNET_H
+#ifndef _INCLUDED_GASNET_H
+#define _INCLUDED_GASNET_H
 
 #include <gasnetex.h>
 
@@ -8,33 +8,15 @@
 extern "C" {
 #endif
 
-typedef gex_AM_Index_t gasnet_handler_t;
-typedef gex_AM_Arg_t gasnet_handlerarg_t;
-typedef gex_Token_t gasnet_token_t;
-typedef gex_Event_t gasnet_handle_t;
-typedef gex_RMA_Value_t gasnet_register_value_t;
-#define SIZEOF_GASNET_REGISTER_VALUE_T SIZEOF_GEX_RMA_VALUE_T
-#define GASNET_INVALID_HANDLE GEX_EVENT_INVALID
 typedef struct {
   gasnet_handler_t index;
   gex_AM_Fn_t fnptr;
 } gasnet_handlerentry_t;
-typedef struct {
-  void *addr;
-  uintptr_t size;
-} gasnet_seginfo_t;
-typedef struct {
-  void *addr;
-  size_t len;
-} gasnet_memvec_t;
 
 int hamr_gasnet_init(int *argc, char ***argv, const char *mode);
 #define gasnet_init(argc, argv) hamr_gasnet_init(argc, argv, GASNET_THREAD_MODEL_STR)
 int gasnet_attach(gasnet_handlerentry_t *table, int numentries, uintptr_t segsize, uintptr_t minheapoffset);
-int gasnet_getSegmentInfo(gasnet_seginfo_t *seginfo_table, int numentries);
 void gasnet_QueryGexObjects(gex_Client_t *client_p, gex_EP_t *endpoint_p, gex_TM_t *tm_p, gex_Segment_t *segment_p);
-/* The team of all ranks. */
-extern struct hamr_gex_tm hamr_gex_all;
 
 /* Active messages. */
 
@@ -42,7 +24,6 @@ size_t gasnet_AMMaxArgs(void);
 size_t gasnet_AMMaxMedium(void);
 size_t gasnet_AMMaxLongRequest(void);
 size_t gasnet_AMMaxLongReply(void);
-int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *srcindex);
 
 #define HAMR_GASNET_AM(M)                                                                                           \
   static inline int gasnet_AMRequestShort##M(gasnet_node_t dest, gasnet_handler_t handler HAMR_GEX_P##M) {          \
@@ -95,23 +76,6 @@ typedef gex_HSL_t gasnet_hsl_t;
 #define gasnet_hsl_trylock(hsl) gex_HSL_Trylock(hsl)
 #define gasnet_hold_interrupts() ((void)0)
 #define gasnet_resume_interrupts() ((void)0)
-
-/* Threads have nothing of the library's own. */
-typedef void *gasnet_threadinfo_t;
-#define GASNET_GET_THREADINFO() ((gasnet_threadinfo_t)0)
-#define GASNET_POST_THREADINFO(info) ((void)(info))
-#define GASNET_BEGIN_FUNCTION() ((void)0)
-
-/* The barrier. */
-
-#define GASNET_BARRIERFLAG_ANONYMOUS 1
-#define GASNET_BARRIERFLAG_MISMATCH 2
-#define GASNET_BARRIERFLAG_UNNAMED 5
-void gasnet_barrier_notify(int id, int flags);
-int gasnet_barrier_wait(int id, int flags);
-int gasnet_barrier_try(int id, int flags);
-int gasnet_barrier(int id, int flags);
-int gasnet_barrier_result(int *id);
 
 /* One-sided memory. */
 

@@ -1,6 +1,6 @@
 /* Memory kinds: host memory alone. The others are refused. */
-#ifndef HAMR_GASNET_MK_H
-#define HAMR_GASNET_MK_H
+#ifndef _INCLUDED_GASNET_MK_H
+#define _INCLUDED_GASNET_MK_H
 
 #include <gasnetex.h>
 

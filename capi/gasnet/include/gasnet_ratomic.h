@@ -1,7 +1,7 @@
 /* Remote atomics. All segments are in coherent memory, so an operation is the processor's own, or a
  * compare-exchange in a loop (src/ratomic.rs), and complete when it returns. */
-#ifndef HAMR_GASNET_RATOMIC_H
-#define HAMR_GASNET_RATOMIC_H
+#ifndef _INCLUDED_GASNET_RATOMIC_H
+#define _INCLUDED_GASNET_RATOMIC_H
 
 #include <gasnetex.h>
 

@@ -1,16 +1,19 @@
 /* The tools of GASNet: atomics, locks, ticks, the environment, backtraces. They need no job and no library:
  * all of them are inlined. */
-#ifndef HAMR_GASNET_TOOLS_H
-#define HAMR_GASNET_TOOLS_H
+#ifndef _INCLUDED_GASNET_TOOLS_H
+#define _INCLUDED_GASNET_TOOLS_H
 
 /* As gasnet_fwd.h. */
 #if !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE)
 #define _DEFAULT_SOURCE 1
 #endif
 
+#include <assert.h>
 #include <errno.h>
 #include <execinfo.h>
+#include <gasnet_portable_platform.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,12 +23,53 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
 #ifdef __cplusplus
-extern "C" {
+#define GASNETT_BEGIN_EXTERNC extern "C" {
+#define GASNETT_END_EXTERNC }
+#define GASNETT_EXTERNC extern "C"
+#else
+#define GASNETT_BEGIN_EXTERNC
+#define GASNETT_END_EXTERNC
+#define GASNETT_EXTERNC extern
+#endif
+
+GASNETT_BEGIN_EXTERNC
+
+/* Programs use them, and some have their own. */
+#ifndef _STRINGIFY
+#define _STRINGIFY_HELPER(x) #x
+#define _STRINGIFY(x) _STRINGIFY_HELPER(x)
+#endif
+#ifndef _CONCAT
+#define _CONCAT_HELPER(a, b) a##b
+#define _CONCAT(a, b) _CONCAT_HELPER(a, b)
+#endif
+#ifndef PRIuSZ
+#define PRIuSZ "zu"
+#define PRIdSZ "zd"
+#define PRIxSZ "zx"
+#endif
+#ifndef SIZEOF_INT
+#define SIZEOF_INT __SIZEOF_INT__
+#endif
+#ifndef SIZEOF_LONG
+#define SIZEOF_LONG __SIZEOF_LONG__
+#endif
+#ifndef SIZEOF_SIZE_T
+#define SIZEOF_SIZE_T __SIZEOF_SIZE_T__
+#endif
+#ifndef SIZEOF_VOID_P
+#define SIZEOF_VOID_P __SIZEOF_POINTER__
+#endif
+#ifndef HAVE_PTHREAD_H
+#define HAVE_PTHREAD_H 1
 #endif
 
 #define GASNETT_SPEC_VERSION_MAJOR 1
@@ -43,54 +87,22 @@ extern "C" {
 #if GASNETT_THREAD_SAFE
 #define GASNETT_THREAD_MODEL PAR
 #define GASNETT_THREAD_MODEL_STR "PAR"
+#define GASNETT_MAX_THREADS 256
 #else
 #define GASNETT_THREAD_MODEL SEQ
 #define GASNETT_THREAD_MODEL_STR "SEQ"
+#define GASNETT_MAX_THREADS 1
 #endif
+#define GASNETI_MAX_THREADS GASNETT_MAX_THREADS
 #define GASNETT_CONFIG_STRING "HAMR tools," GASNETT_THREAD_MODEL_STR
 
 /* Platform. */
 
-#if defined(__clang__)
-#define PLATFORM_COMPILER_CLANG 1
-#define PLATFORM_COMPILER_FAMILYNAME CLANG
-#define PLATFORM_COMPILER_FAMILYID 19
-#else
-#define PLATFORM_COMPILER_GNU 1
-#define PLATFORM_COMPILER_FAMILYNAME GNU
-#define PLATFORM_COMPILER_FAMILYID 1
-#endif
-#ifdef __cplusplus
-#define PLATFORM_COMPILER_CXX_LANG 1
-#else
-#define PLATFORM_COMPILER_C_LANG 1
-#endif
-#define PLATFORM_COMPILER_VERSION_STR __VERSION__
-#define PLATFORM_COMPILER_IDSTR __VERSION__
-#define PLATFORM_COMPILER_VERSION_GT(maj, min, pat) PLATFORM_COMPILER_VERSION_AT(>, maj, min, pat)
-#define PLATFORM_COMPILER_VERSION_GE(maj, min, pat) PLATFORM_COMPILER_VERSION_AT(>=, maj, min, pat)
-#define PLATFORM_COMPILER_VERSION_LT(maj, min, pat) PLATFORM_COMPILER_VERSION_AT(<, maj, min, pat)
-#define PLATFORM_COMPILER_VERSION_LE(maj, min, pat) PLATFORM_COMPILER_VERSION_AT(<=, maj, min, pat)
-#if defined(__clang__)
-#define PLATFORM_COMPILER_VERSION (__clang_major__ * 10000 + __clang_minor__ * 100 + __clang_patchlevel__)
-#else
-#define PLATFORM_COMPILER_VERSION (__GNUC__ * 10000 + __GNUC_MINOR__ * 100 + __GNUC_PATCHLEVEL__)
-#endif
-#define PLATFORM_COMPILER_VERSION_AT(is, maj, min, pat)                                                             \
-  (PLATFORM_COMPILER_VERSION is((maj)*10000 + (min)*100 + (pat)))
-#define PLATFORM_OS_LINUX 1
-#define PLATFORM_OS_FAMILYNAME LINUX
-#if defined(__x86_64__)
-#define PLATFORM_ARCH_X86_64 1
-#define PLATFORM_ARCH_FAMILYNAME X86_64
+#if PLATFORM_ARCH_X86_64
 #define GASNETT_SYSTEM_TUPLE "x86_64-unknown-linux-gnu"
-#elif defined(__aarch64__)
-#define PLATFORM_ARCH_AARCH64 1
-#define PLATFORM_ARCH_FAMILYNAME AARCH64
+#elif PLATFORM_ARCH_AARCH64
 #define GASNETT_SYSTEM_TUPLE "aarch64-unknown-linux-gnu"
 #endif
-#define PLATFORM_ARCH_64 1
-#define PLATFORM_ARCH_LITTLE_ENDIAN 1
 
 #define GASNETT_CACHE_LINE_BYTES 64
 #define GASNETT_PAGESIZE 4096
@@ -136,6 +148,7 @@ extern "C" {
 #endif
 #define gasnett_constant_p(expr) __builtin_constant_p(expr)
 #define gasnett_unreachable() __builtin_unreachable()
+#define gasnett_assume(cond) ((cond) ? (void)0 : __builtin_unreachable())
 #define GASNETT_FALLTHROUGH __attribute__((__fallthrough__));
 #define GASNETT_CURRENT_FUNCTION __func__
 #define GASNETT_IDENT(identName, identText)                                                                         \
@@ -165,6 +178,14 @@ static inline gasnett_tick_t gasnett_ticks_now(void) {
 #define gasnett_ticks_to_us(ticks) ((uint64_t)(ticks) / 1000)
 #define gasnett_tick_granularity() ((double)0.001)
 #define gasnett_tick_overhead() ((double)0.025)
+#define gasnett_tick_granularityus() gasnett_tick_granularity()
+#define gasnett_tick_overheadus() gasnett_tick_overhead()
+/* Microseconds since 1970. */
+static inline uint64_t gasnett_gettimeofday_us(void) {
+  struct timeval now;
+  gettimeofday(&now, NULL);
+  return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_usec;
+}
 #define gasnett_nsleep(ns) hamr_gasnett_sleep(ns)
 static inline int hamr_gasnett_sleep(uint64_t ns) {
   struct timespec left;
@@ -384,6 +405,8 @@ typedef gasnett_mutex_t gasnett_rwlock_t;
 #define gasnett_threadkey_set(key, value) ((void)(hamr_gasnett_key_##key = (void *)(value)))
 #define gasnett_threadkey_get_noinit(key) gasnett_threadkey_get(key)
 #define gasnett_threadkey_set_noinit(key, value) gasnett_threadkey_set(key, value)
+/* Names that programs mention, so that a compiler does not call them unused. */
+static inline void _gasneti_threadkey_init(void *key) { (void)key; }
 
 /* Ends. */
 
@@ -398,9 +421,28 @@ static inline void gasnett_close_streams(void) {
 }
 static inline void gasnett_sched_yield(void) { sched_yield(); }
 #define gasnett_killmyprocess(exitcode) _exit(exitcode)
+typedef struct {
+  const char *name;
+  int (*fnp)(int);
+  int threadsupport;
+} gasnett_backtrace_type_t;
+/* The program's own way to print a backtrace: it defines this variable, or sets it. It comes first, unless
+ * GASNET_BACKTRACE_TYPE names others only; a result other than 0 lets the library print its own. */
+#ifdef __cplusplus
+extern __attribute__((__weak__)) gasnett_backtrace_type_t gasnett_backtrace_user;
+#define HAMR_GASNETT_HAS_USER (&gasnett_backtrace_user != NULL)
+#else
+gasnett_backtrace_type_t gasnett_backtrace_user __attribute__((__common__));
+#define HAMR_GASNETT_HAS_USER 1
+#endif
+static inline int hamr_gasnett_users_backtrace(int fd) {
+  const char *const types = getenv("GASNET_BACKTRACE_TYPE");
+  if (!HAMR_GASNETT_HAS_USER || !gasnett_backtrace_user.fnp || !gasnett_backtrace_user.name) return 1;
+  return types && !strstr(types, gasnett_backtrace_user.name) ? 1 : gasnett_backtrace_user.fnp(fd);
+}
 static inline int gasnett_print_backtrace(int fd) {
   void *frames[64];
-  backtrace_symbols_fd(frames, backtrace(frames, 64), fd);
+  if (hamr_gasnett_users_backtrace(fd)) backtrace_symbols_fd(frames, backtrace(frames, 64), fd);
   return 0;
 }
 static inline int hamr_gasnett_yes(const char *name, int otherwise) {
@@ -414,11 +456,6 @@ static inline int hamr_gasnett_backtrace_if(int fd) {
 /* A variable, which a program may set; one for all of its files. */
 __attribute__((__weak__)) int (*gasnett_print_backtrace_ifenabled)(int) = hamr_gasnett_backtrace_if;
 #define gasnett_backtrace_init(exename) ((void)(exename))
-typedef struct {
-  const char *name;
-  int (*fnp)(int);
-  int threadsupport;
-} gasnett_backtrace_type_t;
 static inline void gasnett_freezeForDebuggerNow(volatile int *flag, const char *flagsymname) {
   fprintf(stderr, "process %d waits for a debugger to set %s to 1\n", (int)getpid(), flagsymname);
   while (!*flag) sleep(1);
@@ -547,6 +584,16 @@ static inline const char *gasnett_gethostname(void) {
   if (!*name) gethostname(name, sizeof name - 1);
   return name;
 }
+/* The path of this program. */
+static inline const char *gasnett_exe_name(void) {
+  static char path[4096];
+  if (!*path && readlink("/proc/self/exe", path, sizeof path - 1) <= 0) snprintf(path, sizeof path, "unknown");
+  return path;
+}
+/* Fresh memory of the system, for as long as the process; MAP_FAILED: there is none. */
+static inline void *gasnett_mmap(uintptr_t bytes) {
+  return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
 static inline int gasnett_cpu_count(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
 static inline uint64_t gasnett_getPhysMemSz(int failureIsFatal) {
   (void)failureIsFatal;
@@ -594,7 +641,10 @@ static inline int gasnett_count0s_uintptr_t(uintptr_t x) { return (int)gasnett_c
 
 /* Traces and statistics: none. */
 
+static inline void _gasnett_trace_printf_noop(const char *format, ...) { (void)format; }
 #define GASNETT_TRACE_ENABLED 0
+#define GASNETT_TRACE_GET_TRACELOCAL() 0
+#define GASNETT_TRACE_SET_TRACELOCAL(newval) ((void)(newval))
 #define GASNETT_TRACE_PRINTF(...) ((void)0)
 #define GASNETT_TRACE_PRINTF_FORCE(...) ((void)0)
 #define GASNETT_STATS_PRINTF(...) ((void)0)
@@ -609,8 +659,6 @@ static inline int gasnett_count0s_uintptr_t(uintptr_t x) { return (int)gasnett_c
 #define GASNETT_TRACE_FREEZESOURCELINE() ((void)0)
 #define GASNETT_TRACE_UNFREEZESOURCELINE() ((void)0)
 
-#ifdef __cplusplus
-}
-#endif
+GASNETT_END_EXTERNC
 
 #endif

@@ -1,6 +1,6 @@
 /* Vector, indexed and strided puts and gets. The lists are read before a call returns, as is the data. */
-#ifndef HAMR_GASNET_VIS_H
-#define HAMR_GASNET_VIS_H
+#ifndef _INCLUDED_GASNET_VIS_H
+#define _INCLUDED_GASNET_VIS_H
 
 #include <gasnetex.h>
 
@@ -66,6 +66,40 @@ void hamr_gex_vis_strided(gex_TM_t tm, gex_Rank_t rank, int is_put, void *dst, c
 HAMR_GEX_VIS(Blocking, int, 0)
 HAMR_GEX_VIS(NBI, int, 0)
 HAMR_GEX_VIS(NB, gex_Event_t, GEX_EVENT_INVALID)
+
+/* The same in GASNet-1, between ranks of the job. Its strides have the bytes of a run in front of the counts. */
+#define HAMR_GASNET_VIS(KIND, R, RETURN, EX)                                                                        \
+  static inline R gasnet_putv##KIND(gasnet_node_t dstnode, size_t dstcount, gasnet_memvec_t const dstlist[],        \
+                                    size_t srccount, gasnet_memvec_t const srclist[]) {                             \
+    RETURN gex_VIS_VectorPut##EX(&hamr_gex_all, dstnode, dstcount, (const gex_Memvec_t *)dstlist, srccount,         \
+                                 (const gex_Memvec_t *)srclist, 0);                                                 \
+  }                                                                                                                 \
+  static inline R gasnet_getv##KIND(size_t dstcount, gasnet_memvec_t const dstlist[], gasnet_node_t srcnode,        \
+                                    size_t srccount, gasnet_memvec_t const srclist[]) {                             \
+    RETURN gex_VIS_VectorGet##EX(&hamr_gex_all, dstcount, (const gex_Memvec_t *)dstlist, srcnode, srccount,         \
+                                 (const gex_Memvec_t *)srclist, 0);                                                 \
+  }                                                                                                                 \
+  static inline R gasnet_puti##KIND(gasnet_node_t dstnode, size_t dstcount, void *const dstlist[], size_t dstlen,   \
+                                    size_t srccount, void *const srclist[], size_t srclen) {                        \
+    RETURN gex_VIS_IndexedPut##EX(&hamr_gex_all, dstnode, dstcount, dstlist, dstlen, srccount, srclist, srclen, 0); \
+  }                                                                                                                 \
+  static inline R gasnet_geti##KIND(size_t dstcount, void *const dstlist[], size_t dstlen, gasnet_node_t srcnode,   \
+                                    size_t srccount, void *const srclist[], size_t srclen) {                        \
+    RETURN gex_VIS_IndexedGet##EX(&hamr_gex_all, dstcount, dstlist, dstlen, srcnode, srccount, srclist, srclen, 0); \
+  }                                                                                                                 \
+  static inline R gasnet_puts##KIND(gasnet_node_t dstnode, void *dstaddr, const size_t dststrides[], void *srcaddr, \
+                                    const size_t srcstrides[], const size_t count[], size_t stridelevels) {         \
+    RETURN gex_VIS_StridedPut##EX(&hamr_gex_all, dstnode, dstaddr, (const ptrdiff_t *)dststrides, srcaddr,          \
+                                  (const ptrdiff_t *)srcstrides, count[0], count + 1, stridelevels, 0);             \
+  }                                                                                                                 \
+  static inline R gasnet_gets##KIND(void *dstaddr, const size_t dststrides[], gasnet_node_t srcnode, void *srcaddr, \
+                                    const size_t srcstrides[], const size_t count[], size_t stridelevels) {         \
+    RETURN gex_VIS_StridedGet##EX(&hamr_gex_all, dstaddr, (const ptrdiff_t *)dststrides, srcnode, srcaddr,          \
+                                  (const ptrdiff_t *)srcstrides, count[0], count + 1, stridelevels, 0);             \
+  }
+HAMR_GASNET_VIS(_bulk, void, (void), Blocking)
+HAMR_GASNET_VIS(_nbi_bulk, void, (void), NBI)
+HAMR_GASNET_VIS(_nb_bulk, gasnet_handle_t, return, NB)
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* GASNet-EX on a world of hamr (docs/gasnet-c.md). A rank is a process; segments of all ranks are
  * mapped in each, so that puts and gets are copies, which are inlined. */
-#ifndef HAMR_GASNETEX_H
-#define HAMR_GASNETEX_H
+#ifndef _INCLUDED_GASNETEX_H
+#define _INCLUDED_GASNETEX_H
 
 #include <gasnet_fwd.h>
 #include <string.h>
@@ -15,9 +15,7 @@
 
 #include <gasnet_tools.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+GASNETT_BEGIN_EXTERNC
 
 #define GASNET_RELEASE_VERSION_MAJOR GASNETT_RELEASE_VERSION_MAJOR
 #define GASNET_RELEASE_VERSION_MINOR GASNETT_RELEASE_VERSION_MINOR
@@ -29,14 +27,20 @@ extern "C" {
 #define GASNET_VERSION GASNET_SPEC_VERSION_MAJOR
 
 #define GASNET_CONDUIT_HAMR 1
+/* Programs choose by names that they know. This one says: all ranks share memory. */
+#define GASNET_CONDUIT_SMP 1
 #define GASNET_HAMR_CONDUIT 1
 #define GASNET_NDEBUG 1
 #define GASNET_CONDUIT_NAME HAMR
 #define GASNET_CONDUIT_NAME_STR "HAMR"
 #define GASNET_CORE_NAME HAMR
 #define GASNET_CORE_NAME_STR "HAMR"
+#define GASNET_CORE_VERSION 1.0
+#define GASNET_CORE_VERSION_STR _STRINGIFY(GASNET_CORE_VERSION)
 #define GASNET_EXTENDED_NAME HAMR
 #define GASNET_EXTENDED_NAME_STR "HAMR"
+#define GASNET_EXTENDED_VERSION 1.0
+#define GASNET_EXTENDED_VERSION_STR _STRINGIFY(GASNET_EXTENDED_VERSION)
 #if defined(GASNET_SEQ)
 #define GASNET_THREAD_MODEL SEQ
 #define GASNET_THREAD_MODEL_STR "SEQ"
@@ -58,19 +62,28 @@ extern "C" {
 #define GASNET_HIDDEN_AM_CONCURRENCY_LEVEL 0
 #define GEX_AM_INDEX_BASE 128
 
+#define GASNET_SUPPORTS_AM_COMMIT_V2 20240906L
+#define GASNET_SUPPORTS_AM_CANCEL 1
+/* What gex_Token_Info always says. The buffer of a prepared message is copied, so no GASNET_NATIVE_NP_ALLOC_…. */
+#define GASNET_SUPPORTS_TI_SRCRANK 1
+#define GASNET_SUPPORTS_TI_EP 1
+#define GASNET_SUPPORTS_TI_ENTRY 1
+#define GASNET_SUPPORTS_TI_IS_REQ 1
+#define GASNET_SUPPORTS_TI_IS_LONG 1
+
 #define GASNET_OK 0
-#define GASNET_ERR_RESOURCE 10001
-#define GASNET_ERR_BAD_ARG 10002
-#define GASNET_ERR_NOT_INIT 10003
-#define GASNET_ERR_BARRIER_MISMATCH 10004
-#define GASNET_ERR_NOT_READY 10005
+#define GASNET_ERR_NOT_INIT 10001
+#define GASNET_ERR_RESOURCE 10002
+#define GASNET_ERR_BAD_ARG 10003
+#define GASNET_ERR_NOT_READY 10004
+#define GASNET_ERR_BARRIER_MISMATCH 10005
 char *gasnet_ErrorName(int errval);
 char *gasnet_ErrorDesc(int errval);
 
 typedef struct hamr_gex_client *gex_Client_t;
 typedef struct hamr_gex_segment *gex_Segment_t;
 typedef struct hamr_gex_ep *gex_EP_t;
-typedef const struct hamr_gex_tm *gex_TM_t;
+typedef struct hamr_gex_tm *gex_TM_t;
 typedef struct hamr_gex_token *gex_Token_t;
 typedef struct hamr_gex_prepared *gex_AM_SrcDesc_t;
 typedef struct hamr_gex_mk *gex_MK_t;
@@ -82,11 +95,8 @@ typedef struct hamr_gex_mk *gex_MK_t;
 #define GEX_MK_INVALID ((gex_MK_t)0)
 #define GEX_MK_HOST ((gex_MK_t)(uintptr_t)1)
 
-#ifdef __cplusplus
-typedef void (*gex_AM_Fn_t)(...);
-#else
+/* A function of any type; programs write this one out. */
 typedef void (*gex_AM_Fn_t)();
-#endif
 
 typedef struct {
   void *gex_addr;
@@ -111,6 +121,8 @@ struct hamr_gex_mapped {
   uint64_t off;
 };
 extern struct hamr_gex_mapped hamr_gex_mapped[GASNET_MAXNODES];
+/* The team of all ranks. */
+extern struct hamr_gex_tm hamr_gex_all;
 
 void hamr_gex_outside(const char *function, gex_TM_t tm, gex_Rank_t rank, const void *addr, size_t nbytes)
     __attribute__((noreturn, cold));
@@ -215,7 +227,50 @@ typedef struct {
 int gex_System_QueryProgressThreads(gex_Client_t client, unsigned int *count_p,
                                     const gex_ProgressThreadInfo_t **info_p, gex_Flags_t flags);
 
+/* What GASNet-EX keeps of GASNet-1. */
+
 typedef gex_Rank_t gasnet_node_t;
+typedef gex_AM_Index_t gasnet_handler_t;
+typedef gex_AM_Arg_t gasnet_handlerarg_t;
+typedef gex_Token_t gasnet_token_t;
+typedef gex_Event_t gasnet_handle_t;
+typedef gex_RMA_Value_t gasnet_register_value_t;
+#define SIZEOF_GASNET_REGISTER_VALUE_T SIZEOF_GEX_RMA_VALUE_T
+#define GASNET_INVALID_HANDLE GEX_EVENT_INVALID
+typedef struct {
+  void *addr;
+  uintptr_t size;
+} gasnet_seginfo_t;
+typedef struct {
+  void *addr;
+  size_t len;
+} gasnet_memvec_t;
+/* Ranks of one host and of one supernode have the same number. An address in a rank's segment there is at that address
+ * and the offset here. */
+typedef struct {
+  gasnet_node_t host;
+  gasnet_node_t supernode;
+  intptr_t offset;
+} gasnet_nodeinfo_t;
+int gasnet_getSegmentInfo(gasnet_seginfo_t *seginfo_table, int numentries);
+int gasnet_getNodeInfo(gasnet_nodeinfo_t *nodeinfo_table, int numentries);
+int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *srcindex);
+
+/* Threads have nothing of the library's own. */
+typedef void *gasnet_threadinfo_t;
+#define GASNET_GET_THREADINFO() ((gasnet_threadinfo_t)0)
+#define GASNET_POST_THREADINFO(info) ((void)(info))
+#define GASNET_BEGIN_FUNCTION() ((void)0)
+
+#define GASNET_BARRIERFLAG_ANONYMOUS 1
+#define GASNET_BARRIERFLAG_MISMATCH 2
+#define GASNET_BARRIERFLAG_UNNAMED 5
+void gasnet_barrier_notify(int id, int flags);
+int gasnet_barrier_wait(int id, int flags);
+int gasnet_barrier_try(int id, int flags);
+int gasnet_barrier(int id, int flags);
+int gasnet_barrier_result(int *id);
+
 gasnet_node_t gasnet_mynode(void);
 #define gasneti_mynode gasnet_mynode() /* a name of GASNet's own, which programs print */
 gasnet_node_t gasnet_nodes(void);
@@ -237,13 +292,6 @@ typedef struct {
   uint8_t gex_is_req;
   uint8_t gex_is_long;
 } gex_Token_Info_t;
-typedef unsigned int gex_TI_t;
-#define GEX_TI_SRCRANK ((gex_TI_t)1)
-#define GEX_TI_EP ((gex_TI_t)2)
-#define GEX_TI_ENTRY ((gex_TI_t)4)
-#define GEX_TI_IS_REQ ((gex_TI_t)8)
-#define GEX_TI_IS_LONG ((gex_TI_t)16)
-#define GEX_TI_ALL ((gex_TI_t)31)
 gex_TI_t gex_Token_Info(gex_Token_t token, gex_Token_Info_t *info, gex_TI_t mask);
 
 unsigned int gex_AM_MaxArgs(void);
@@ -286,14 +334,14 @@ int hamr_gex_reply_medium(gex_Token_t token, gex_AM_Index_t handler, const void 
                           gex_Event_t *lc_opt, gex_Flags_t flags, unsigned nargs, const gex_AM_Arg_t *args);
 int hamr_gex_reply_long(gex_Token_t token, gex_AM_Index_t handler, const void *source, size_t nbytes, void *dest,
                         gex_Event_t *lc_opt, gex_Flags_t flags, unsigned nargs, const gex_AM_Arg_t *args);
-int hamr_gex_commit_request_medium(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes, unsigned nargs,
-                                   const gex_AM_Arg_t *args);
+int hamr_gex_commit_request_medium(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes, gex_Flags_t commit_flags,
+                                   unsigned nargs, const gex_AM_Arg_t *args);
 int hamr_gex_commit_request_long(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes, void *dest,
+                                 gex_Flags_t commit_flags, unsigned nargs, const gex_AM_Arg_t *args);
+int hamr_gex_commit_reply_medium(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes, gex_Flags_t commit_flags,
                                  unsigned nargs, const gex_AM_Arg_t *args);
-int hamr_gex_commit_reply_medium(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes, unsigned nargs,
-                                 const gex_AM_Arg_t *args);
 int hamr_gex_commit_reply_long(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes, void *dest,
-                               unsigned nargs, const gex_AM_Arg_t *args);
+                               gex_Flags_t commit_flags, unsigned nargs, const gex_AM_Arg_t *args);
 
 gex_AM_SrcDesc_t gex_AM_PrepareRequestMedium(gex_TM_t tm, gex_Rank_t rank, const void *client_buf,
                                              size_t least_payload, size_t most_payload, gex_Event_t *lc_opt,
@@ -396,21 +444,37 @@ size_t gex_AM_SrcDescSize(gex_AM_SrcDesc_t sd);
                                         void *dest, gex_Event_t *lc_opt, gex_Flags_t flags HAMR_GEX_P##M) {         \
     HAMR_GEX_A##M return hamr_gex_reply_long(token, handler, src, nbytes, dest, lc_opt, flags, M, a);               \
   }                                                                                                                 \
-  static inline int gex_AM_CommitRequestMedium##M(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler,                      \
-                                                  size_t nbytes HAMR_GEX_P##M) {                                    \
-    HAMR_GEX_A##M return hamr_gex_commit_request_medium(sd, handler, nbytes, M, a);                                 \
+  static inline int gex_AM_CommitRequestMedium##M##_v2(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes,  \
+      gex_Flags_t commit_flags HAMR_GEX_P##M) {                                                                     \
+    HAMR_GEX_A##M return hamr_gex_commit_request_medium(sd, handler, nbytes, commit_flags, M, a);                   \
   }                                                                                                                 \
-  static inline int gex_AM_CommitRequestLong##M(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes,         \
-                                                void *dest HAMR_GEX_P##M) {                                         \
-    HAMR_GEX_A##M return hamr_gex_commit_request_long(sd, handler, nbytes, dest, M, a);                             \
+  static inline void gex_AM_CommitRequestMedium##M(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler,                     \
+      size_t nbytes HAMR_GEX_P##M) {                                                                                \
+    HAMR_GEX_A##M hamr_gex_commit_request_medium(sd, handler, nbytes, 0, M, a);                                     \
   }                                                                                                                 \
-  static inline int gex_AM_CommitReplyMedium##M(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler,                        \
-                                                size_t nbytes HAMR_GEX_P##M) {                                      \
-    HAMR_GEX_A##M return hamr_gex_commit_reply_medium(sd, handler, nbytes, M, a);                                   \
+  static inline int gex_AM_CommitRequestLong##M##_v2(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes, void *dest,\
+      gex_Flags_t commit_flags HAMR_GEX_P##M) {                                                                     \
+    HAMR_GEX_A##M return hamr_gex_commit_request_long(sd, handler, nbytes, dest, commit_flags, M, a);               \
   }                                                                                                                 \
-  static inline int gex_AM_CommitReplyLong##M(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes,           \
-                                              void *dest HAMR_GEX_P##M) {                                           \
-    HAMR_GEX_A##M return hamr_gex_commit_reply_long(sd, handler, nbytes, dest, M, a);                               \
+  static inline void gex_AM_CommitRequestLong##M(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler,                       \
+      size_t nbytes, void *dest HAMR_GEX_P##M) {                                                                    \
+    HAMR_GEX_A##M hamr_gex_commit_request_long(sd, handler, nbytes, dest, 0, M, a);                                 \
+  }                                                                                                                 \
+  static inline int gex_AM_CommitReplyMedium##M##_v2(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes,    \
+      gex_Flags_t commit_flags HAMR_GEX_P##M) {                                                                     \
+    HAMR_GEX_A##M return hamr_gex_commit_reply_medium(sd, handler, nbytes, commit_flags, M, a);                     \
+  }                                                                                                                 \
+  static inline void gex_AM_CommitReplyMedium##M(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler,                       \
+      size_t nbytes HAMR_GEX_P##M) {                                                                                \
+    HAMR_GEX_A##M hamr_gex_commit_reply_medium(sd, handler, nbytes, 0, M, a);                                       \
+  }                                                                                                                 \
+  static inline int gex_AM_CommitReplyLong##M##_v2(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler, size_t nbytes, void *dest,\
+      gex_Flags_t commit_flags HAMR_GEX_P##M) {                                                                     \
+    HAMR_GEX_A##M return hamr_gex_commit_reply_long(sd, handler, nbytes, dest, commit_flags, M, a);                 \
+  }                                                                                                                 \
+  static inline void gex_AM_CommitReplyLong##M(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler,                         \
+      size_t nbytes, void *dest HAMR_GEX_P##M) {                                                                    \
+    HAMR_GEX_A##M hamr_gex_commit_reply_long(sd, handler, nbytes, dest, 0, M, a);                                   \
   }
 HAMR_GEX_EACH(HAMR_GEX_AM)
 
@@ -443,6 +507,16 @@ HAMR_GEX_EACH(HAMR_GEX_AM)
   HAMR_GEX_JOIN(gex_AM_CommitReplyMedium, HAMR_GEX_BEHIND3(__VA_ARGS__))(__VA_ARGS__)
 #define gex_AM_CommitReplyLong(...)                                                                                 \
   HAMR_GEX_JOIN(gex_AM_CommitReplyLong, HAMR_GEX_BEHIND4(__VA_ARGS__))(__VA_ARGS__)
+/* With flags of the commit: 1 only where it is GEX_FLAG_IMMEDIATE and would have waited, and then nothing has happened. */
+#define HAMR_GEX_JOIN_V2(name, M) HAMR_GEX_JOIN(HAMR_GEX_JOIN(name, M), _v2)
+#define gex_AM_CommitRequestMedium_v2(...)                                                                          \
+  HAMR_GEX_JOIN_V2(gex_AM_CommitRequestMedium, HAMR_GEX_BEHIND4(__VA_ARGS__))(__VA_ARGS__)
+#define gex_AM_CommitRequestLong_v2(...)                                                                            \
+  HAMR_GEX_JOIN_V2(gex_AM_CommitRequestLong, HAMR_GEX_BEHIND5(__VA_ARGS__))(__VA_ARGS__)
+#define gex_AM_CommitReplyMedium_v2(...)                                                                            \
+  HAMR_GEX_JOIN_V2(gex_AM_CommitReplyMedium, HAMR_GEX_BEHIND4(__VA_ARGS__))(__VA_ARGS__)
+#define gex_AM_CommitReplyLong_v2(...)                                                                              \
+  HAMR_GEX_JOIN_V2(gex_AM_CommitReplyLong, HAMR_GEX_BEHIND5(__VA_ARGS__))(__VA_ARGS__)
 
 /* Events. Puts and gets are complete when they return, so only collectives have some. */
 
@@ -452,13 +526,6 @@ int gex_Event_TestSome(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags)
 void gex_Event_WaitSome(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags);
 int gex_Event_TestAll(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags);
 void gex_Event_WaitAll(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags);
-typedef unsigned int gex_EC_t;
-#define GEX_EC_GET ((gex_EC_t)1)
-#define GEX_EC_PUT ((gex_EC_t)2)
-#define GEX_EC_AM ((gex_EC_t)4)
-#define GEX_EC_LC ((gex_EC_t)8)
-#define GEX_EC_RMW ((gex_EC_t)16)
-#define GEX_EC_ALL ((gex_EC_t)31)
 gex_Event_t gex_Event_QueryLeaf(gex_Event_t root, gex_EC_t event_category);
 int gex_NBI_Test(gex_EC_t event_mask, gex_Flags_t flags);
 void gex_NBI_Wait(gex_EC_t event_mask, gex_Flags_t flags);
@@ -466,6 +533,9 @@ void gex_NBI_BeginAccessRegion(gex_Flags_t flags);
 gex_Event_t gex_NBI_EndAccessRegion(gex_Flags_t flags);
 
 gex_Event_t gex_Coll_BarrierNB(gex_TM_t tm, gex_Flags_t flags);
+static inline void gex_Coll_BarrierBlocking(gex_TM_t tm, gex_Flags_t flags) {
+  gex_Event_Wait(gex_Coll_BarrierNB(tm, flags));
+}
 
 /* One-sided memory. */
 
@@ -591,8 +661,8 @@ void gex_HSL_Lock(gex_HSL_t *hsl);
 void gex_HSL_Unlock(gex_HSL_t *hsl);
 int gex_HSL_Trylock(gex_HSL_t *hsl);
 
-#ifdef __cplusplus
-}
-#endif
+GASNETT_END_EXTERNC
+
+#include <hamr_gasnet_text.h>
 
 #endif

@@ -6,9 +6,9 @@
 use crate::die::die;
 use crate::errors::{ERR_BAD_ARG, ERR_NOT_INIT, ERR_RESOURCE, complain, give};
 use crate::handlers::{self, ANY, Entry, Function};
-use crate::segments::{bound, set_boards};
+use crate::segments::{bound, set_boards, set_limit};
 use crate::team::{self, Team};
-use crate::{bind, board, job, objects};
+use crate::{bind, board, job, objects, start};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -28,6 +28,11 @@ unsafe fn init(mode: *const c_char) -> c_int {
     }
     job::with_world(|world| {
         set_boards(board::segment_len(world, world.me().0) - board::BYTES);
+        // The program may have set it since its ranks have started.
+        match start::segment(world.size() as usize) {
+            Ok(bytes) => bytes.into_iter().for_each(set_limit),
+            Err(why) => die(&why),
+        }
     });
     // SAFETY: the caller's promise.
     if unsafe { CStr::from_ptr(mode) } != c"SEQ" {

@@ -42,10 +42,9 @@ fn failed(function: &str, why: &GasError) -> ! {
     }
 }
 
-/// How the barrier ended, if it has.
+/// How the barrier ended, if it has. Not while another thread is in the library.
 fn end(function: &str, id: c_int, flags: c_int) -> Option<c_int> {
-    let _locked = job::lock();
-    let last = match job::with_rank(function, |rank| rank.barrier_try(name(id, flags))) {
+    let last = match job::try_rank(function, |rank| rank.barrier_try(name(id, flags)))? {
         Ok(None) => return None,
         Ok(Some(name)) => Ok(name),
         Err(GasError::BarrierNames { .. }) => Err(()),

@@ -12,7 +12,7 @@ use crate::collectives::meet_in;
 use crate::die::die;
 use crate::errors::{ERR_BAD_ARG, ERR_RESOURCE, complain, give};
 use crate::job::{self, common};
-use crate::objects;
+use crate::{objects, shared, start};
 use crate::segments::{bound, longest, mapped, set_bound};
 use crate::team::{self, Team};
 use std::ffi::{c_int, c_void};
@@ -31,7 +31,7 @@ struct Segment {
     /// Where it is in the rank's segment of the world.
     off: u64,
     size: usize,
-    /// The pages that it takes there.
+    /// The pages that it takes there; of the program's memory, those that it shares with other segments, too.
     pages: Range<u64>,
     is_programs: bool,
     flags: u32,
@@ -56,34 +56,82 @@ fn take(len: u64) -> Option<Range<u64>> {
 /// Makes a segment, of the program's memory at `address` or, for NULL, of the library's.
 fn create(function: &str, address: *mut u8, size: usize, flags: u32) -> Result<*mut Segment, c_int> {
     let lead = address.addr() as u64 % PAGE;
-    let Some(len) = (lead + size as u64).checked_next_multiple_of(PAGE) else { return Err(ERR_BAD_ARG) };
-    let Some(pages) = take(len) else {
+    let too_long = || {
         complain(&format!(
             "{function}: expected segments of at most {} bytes together, got one more of {size}; GASNET_MAX_SEGSIZE sets \
              the limit of ranks that start by themselves, --segment that of hamr run",
             longest()
         ));
-        return Err(ERR_RESOURCE);
+        ERR_RESOURCE
+    };
+    // It ends within the address space, also when it is rounded to pages.
+    let len = lead.checked_add(size as u64).and_then(|len| len.checked_next_multiple_of(PAGE));
+    let len = match len.filter(|len| (address.addr() as u64 - lead).checked_add(*len).is_some()) {
+        Some(len) => len,
+        None if address.is_null() => return Err(too_long()),
+        None => die(&format!("{function}: expected memory, got {size} bytes at {address:p}, which are none")),
     };
     let base = job::with_world(|world| board::address(world, world.me().0).0);
-    let here = base.wrapping_add(pages.start as usize);
-    let owner = match address.is_null() {
-        true => here,
+    let is_programs = !address.is_null();
+    let (owner, pages) = match is_programs {
         false => {
+            let pages = take(len).ok_or_else(&too_long)?;
+            (base.wrapping_add(pages.start as usize), pages)
+        }
+        true => {
+            refuse_others(function, address.addr(), size);
             let first = address.wrapping_sub(lead as usize);
-            // SAFETY: these are pages of this rank's segment, in a mapping of a shared file, which no other segment has;
-            // and the pages of memory that the program gives for as long as the segment exists (contract of C).
-            if !unsafe { share(first, here, len as usize) } {
-                complain(&format!("{function}: the system does not share the {size} bytes at {address:p}"));
-                common(&TAKEN).retain(|range| *range != pages);
-                return Err(ERR_RESOURCE);
-            }
-            address
+            let pages = match shared::find(function, first.addr(), len, address.addr()..address.addr() + size) {
+                Some(off) => off..off + len,
+                None => {
+                    let pages = take(len).ok_or_else(&too_long)?;
+                    let here = base.wrapping_add(pages.start as usize);
+                    // SAFETY: these are pages of this rank's segment, in a mapping of a shared file, which no other segment
+                    // has; and the pages of memory that the program gives for as long as the segment exists (contract of C).
+                    if !unsafe { share(first, here, len as usize) } {
+                        complain(&format!("{function}: the system does not share the {size} bytes at {address:p}"));
+                        give_back(&pages);
+                        return Err(ERR_RESOURCE);
+                    }
+                    pages
+                }
+            };
+            shared::add(first.addr(), &pages, address.addr()..address.addr() + size);
+            (address, pages)
         }
     };
-    let (off, is_programs) = (pages.start + lead, !address.is_null());
+    let off = pages.start + lead;
     let segment = Segment { owner, off, size, pages, is_programs, flags, cdata: AtomicPtr::new(null_mut()) };
     Ok(Box::into_raw(Box::new(segment)))
+}
+
+/// Memory that may not become a segment: segments of ranks, as they are mapped here, and the stack that this runs on.
+fn refuse_others(function: &str, address: usize, size: usize) {
+    let overlaps = |other: Range<usize>| address < other.end && other.start < address + size;
+    job::with_world(|world| {
+        for rank in 0..world.size() {
+            let begin = board::address(world, rank).0.addr();
+            if overlaps(begin..begin + board::segment_len(world, rank) as usize) {
+                die(&format!("{function}: expected memory of the program, got {address:#x}, in a segment of rank {rank}"));
+            }
+        }
+    });
+    // Whole pages are copied.
+    let stack = start::stack();
+    let page = PAGE as usize;
+    if overlaps(stack.start / page * page..stack.end.next_multiple_of(page)) {
+        die(&format!("{function}: expected memory that is not used meanwhile, got {address:#x}, in the stack of this thread"));
+    }
+}
+
+/// Pages of this rank are free again.
+fn give_back(pages: &Range<u64>) {
+    let mut taken = common(&TAKEN);
+    let left = taken.iter().flat_map(|range| {
+        let parts = [range.start..range.end.min(pages.start.max(range.start)), range.start.max(pages.end.min(range.end))..range.end];
+        parts.into_iter().filter(|part| part.start < part.end)
+    });
+    *taken = left.collect();
 }
 
 /// Maps shared pages in the place of a program's, with the same bytes. False: the system refuses.
@@ -135,24 +183,32 @@ fn bind(function: &str, segment: *mut Segment) -> c_int {
 /// States the bound segment for the others.
 fn state() {
     let mine = mapped(team::me());
-    job::with_world(|world| {
-        board::state(world, Fact::Base, mine.owner() as u64);
-        board::state(world, Fact::Off, mine.off());
-        board::state(world, Fact::Len, mine.size() as u64);
-    });
+    board::state(Fact::Base, mine.owner() as u64);
+    board::state(Fact::Off, mine.off());
+    board::state(Fact::Len, mine.size() as u64);
 }
 
 /// Learns what the members of a team have stated.
 fn learn(team: &Team) {
+    const FUNCTION: &str = "gex_EP_PublishBoundSegment";
     job::with_world(|world| {
-        for rank in (0..team.size()).map(|rank| team.jobrank("gex_EP_PublishBoundSegment", rank)) {
-            let fact = |fact| board::fact(world, rank, fact);
+        for rank in (0..team.size()).map(|rank| team.jobrank(FUNCTION, rank)) {
+            let fact = |fact| board::fact(rank, fact);
             // The length, which a rank states last, comes first: that rank may state its segment for a later call now.
             let (size, owner, off) = (fact(Fact::Len), fact(Fact::Base), fact(Fact::Off));
-            if rank != world.me().0 && size != 0 {
-                let local = board::address(world, rank).0.wrapping_add(off as usize);
-                mapped(rank).set(owner as usize, local, off, size as usize);
+            if rank == world.me().0 || size == 0 {
+                continue;
             }
+            // What it states must be in its part of the world, in front of its board, and its addresses must not wrap.
+            let room = board::segment_len(world, rank).saturating_sub(board::BYTES);
+            if off.checked_add(size).is_none_or(|end| end > room) || owner.checked_add(size).is_none() {
+                die(&format!(
+                    "{FUNCTION}: expected a segment of rank {rank} within its {room} bytes, got {size} bytes at {off:#x}, at \
+                     {owner:#x} there"
+                ));
+            }
+            let local = board::address(world, rank).0.wrapping_add(off as usize);
+            mapped(rank).set(owner as usize, local, off, size as usize);
         }
     });
 }
@@ -229,18 +285,22 @@ unsafe extern "C" fn gex_Segment_Destroy(segment: *mut c_void, _flags: u32) {
         die(&format!("{FUNCTION}: the segment is bound, and stays"));
     }
     // SAFETY: the caller's promise; `create` made it of a box.
-    let Segment { owner, pages, is_programs, .. } = *unsafe { Box::from_raw(segment.cast::<Segment>()) };
-    let first = owner.wrapping_sub(owner.addr() % PAGE as usize);
-    // SAFETY: its pages, which `create` has mapped there, and which nothing uses meanwhile (contract of C).
-    if is_programs && !unsafe { unshare(first, (pages.end - pages.start) as usize) } {
-        // They stay as they are, and with them their place in this rank's segment.
-        complain(&format!(
-            "{FUNCTION}: the system has no memory for the {:#x} bytes at {owner:p}",
-            pages.end - pages.start
-        ));
-        return;
+    let Segment { owner, size, pages, is_programs, .. } = *unsafe { Box::from_raw(segment.cast::<Segment>()) };
+    if !is_programs {
+        return give_back(&pages);
     }
-    common(&TAKEN).retain(|range| *range != pages);
+    let first = owner.wrapping_sub(owner.addr() % PAGE as usize);
+    // The first and the last page may be those of other segments, too; a page is private again behind the last of them.
+    for at in shared::remove(first.addr(), &pages, owner.addr()..owner.addr() + size) {
+        let len = (at.end - at.start) as usize;
+        let programs = first.wrapping_add((at.start - pages.start) as usize);
+        // SAFETY: pages which `create` has mapped there, and which nothing uses meanwhile (contract of C).
+        match unsafe { unshare(programs, len) } {
+            true => give_back(&at),
+            // They stay as they are, and with them their place in this rank's segment.
+            false => complain(&format!("{FUNCTION}: the system has no memory for the {len:#x} bytes at {programs:p}")),
+        }
+    }
 }
 
 /// Binds a segment to the endpoint, which has none.
@@ -248,11 +308,13 @@ unsafe extern "C" fn gex_Segment_Destroy(segment: *mut c_void, _flags: u32) {
 /// # Safety
 /// A segment, or NULL.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn gex_EP_BindSegment(_ep: *mut c_void, segment: *mut c_void, flags: u32) -> c_int {
+unsafe extern "C" fn gex_EP_BindSegment(ep: *mut c_void, segment: *mut c_void, flags: u32) -> c_int {
     const FUNCTION: &str = "gex_EP_BindSegment";
     job::check(FUNCTION);
-    if segment.is_null() || flags != 0 {
-        complain(&format!("{FUNCTION}: expected a segment and no flags, got {segment:p} and {flags:#x}"));
+    if ep != objects::endpoint() || segment.is_null() || flags != 0 {
+        complain(&format!(
+            "{FUNCTION}: expected this rank's endpoint, a segment and no flags, got {ep:p}, {segment:p} and {flags:#x}"
+        ));
         return ERR_BAD_ARG;
     }
     let _locked = job::lock();

@@ -7,11 +7,11 @@ use crate::die::{name, say};
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-pub(crate) const ERR_RESOURCE: c_int = 10001;
-pub(crate) const ERR_BAD_ARG: c_int = 10002;
-pub(crate) const ERR_NOT_INIT: c_int = 10003;
-pub(crate) const ERR_BARRIER_MISMATCH: c_int = 10004;
-pub(crate) const ERR_NOT_READY: c_int = 10005;
+pub(crate) const ERR_NOT_INIT: c_int = 10001;
+pub(crate) const ERR_RESOURCE: c_int = 10002;
+pub(crate) const ERR_BAD_ARG: c_int = 10003;
+pub(crate) const ERR_NOT_READY: c_int = 10004;
+pub(crate) const ERR_BARRIER_MISMATCH: c_int = 10005;
 
 static IS_VERBOSE: AtomicI32 = AtomicI32::new(1);
 

@@ -32,8 +32,18 @@ unsafe fn test(function: &str, event: Event) -> bool {
     }
 }
 
+/// A handler may ask for what has happened, and wait for it: then nothing is waited for.
+fn look(function: &str) {
+    if !job::is_handler() {
+        job::check(function);
+        operations::step();
+    }
+}
+
 fn wait(function: &str, mut ready: impl FnMut() -> bool) {
-    job::check(function);
+    if !job::is_handler() {
+        job::check(function);
+    }
     while !ready() {
         progress::poll_idle(function);
     }
@@ -45,8 +55,7 @@ fn wait(function: &str, mut ready: impl FnMut() -> bool) {
 /// An event that was not synchronised.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gex_Event_Test(event: Event) -> c_int {
-    job::check("gex_Event_Test");
-    operations::step();
+    look("gex_Event_Test");
     // SAFETY: the caller's promise.
     let happened = unsafe { test("gex_Event_Test", event) };
     (!happened).into()
@@ -95,8 +104,7 @@ fn sweep(function: &str, events: &mut [Event]) -> (usize, usize) {
 /// `count` events at `events`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, _flags: u32) -> c_int {
-    job::check("gex_Event_TestSome");
-    operations::step();
+    look("gex_Event_TestSome");
     // SAFETY: the caller's promise.
     let (happened, left) = sweep("gex_Event_TestSome", unsafe { list(events, count) });
     (happened == 0 && left != 0).into()
@@ -122,8 +130,7 @@ unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, _flags
 /// `count` events at `events`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, _flags: u32) -> c_int {
-    job::check("gex_Event_TestAll");
-    operations::step();
+    look("gex_Event_TestAll");
     // SAFETY: the caller's promise.
     let (_, left) = sweep("gex_Event_TestAll", unsafe { list(events, count) });
     (left != 0).into()
@@ -147,12 +154,14 @@ extern "C" fn gex_Event_QueryLeaf(_root: Event, _category: u32) -> Event {
 }
 #[unsafe(no_mangle)]
 extern "C" fn gex_NBI_Test(_mask: u32, _flags: u32) -> c_int {
-    job::check("gex_NBI_Test");
+    look("gex_NBI_Test");
     0
 }
 #[unsafe(no_mangle)]
 extern "C" fn gex_NBI_Wait(_mask: u32, _flags: u32) {
-    progress::poll("gex_NBI_Wait");
+    if !job::is_handler() {
+        progress::poll("gex_NBI_Wait");
+    }
 }
 #[unsafe(no_mangle)]
 extern "C" fn gex_NBI_BeginAccessRegion(_flags: u32) {

@@ -1,20 +1,25 @@
-//! How ranks end: `gasnet_exit`, a return from `main`, `exit`, and wrong use.
+//! How ranks end: `gasnet_exit`, a return from `main`, `exit`, a signal, and wrong use.
 //!
-//! A rank that exits states its code on its board, then waits for the others to state theirs, so that
-//! what they still print is not lost. Those that have not after [`GRACE`] get SIGQUIT; the job ends when
-//! all have stated a code, [`LONGEST`] after the first at the latest. The default for SIGQUIT states code 0 and goes on.
+//! The job's exit code is the first that a rank states. A rank that exits waits for the others to do so, so that
+//! what they still print is not lost. Those that have not after [`GRACE`] get SIGQUIT; the job ends when all have
+//! stated an end, [`LONGEST`] after the first at the latest. The default for SIGQUIT states that and goes on.
+//!
+//! An end may come in a handler of a signal, which has interrupted anything: the program, the library under its lock,
+//! or the serve loop while the task is suspended. So nothing here uses the task, the rank or the lock, but only words of
+//! the boards and system calls. No rank sends another a signal, for which it would have to believe a process id: each has
+//! a thread that waits for [`Fact::Ask`] and sends SIGQUIT to its own process.
 
 #![expect(unsafe_code)]
-// UNSAFETY: exported names, and functions of the C library.
+// UNSAFETY: exported names, handlers of signals, and functions of the C library.
 
 use crate::board::{self, Fact};
 use crate::die::{die, flush};
 use crate::job;
-use hamr_comm::abi::sync::{AtomicU64, Ordering};
-use rustix::process::{Pid, Signal, kill_process};
+use hamr_comm::abi::sync::Ordering;
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::mem::MaybeUninit;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 const GRACE: Duration = Duration::from_millis(500);
@@ -22,46 +27,136 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// Between two looks at the others.
 const PERIOD: Duration = Duration::from_micros(200);
 
+/// Signals that end a process from outside.
+const OUTSIDE: [c_int; 8] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGABRT,
+];
+
 unsafe extern "C" {
     fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
-/// Where this rank's [`Fact::Exit`] is, for the handler of SIGQUIT.
-static EXIT: AtomicPtr<u64> = AtomicPtr::new(null_mut());
-
 /// The rank's process; not one that the program forks.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Is this the rank, and no process that the program has forked?
+pub(crate) fn is_rank() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
 
 /// What this rank does at its end, from now on: before `main`.
 pub(crate) fn prepare() {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    job::with_world(|world| board::state(world, Fact::Pid, std::process::id().into()));
-    let at = job::with_world(|world| board::address(world, world.me().0).1);
-    EXIT.store(at.wrapping_add(Fact::Exit as usize).cast(), Ordering::Relaxed);
+    job::with_world(board::find);
     // SAFETY: the function stays, and ignores its argument.
     unsafe { on_exit(at_exit, null_mut()) };
-    // SAFETY: the handler makes one atomic store.
-    let before = unsafe { libc::signal(libc::SIGQUIT, quit as extern "C" fn(c_int) as libc::sighandler_t) };
-    if before != libc::SIG_DFL {
-        // SAFETY: it is what was there.
-        unsafe { libc::signal(libc::SIGQUIT, before) };
+    catch(libc::SIGQUIT, quit as extern "C" fn(c_int) as libc::sighandler_t, 0);
+    for signal in OUTSIDE {
+        let handler = outside as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+        catch(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
+    }
+    let listener = std::thread::Builder::new().name("hamr-quit".into());
+    if let Err(why) = without_signals(|| listener.spawn(listen)) {
+        die(&format!("the system has no thread for the end of the job: {why}"));
     }
 }
 
-extern "C" fn quit(_: c_int) {
-    let exit = EXIT.load(Ordering::Relaxed);
-    if exit.is_null() {
+/// Handles a signal whose disposition is the default.
+fn catch(signal: c_int, handler: libc::sighandler_t, flags: c_int) {
+    if disposition(signal) != libc::SIG_DFL {
         return;
     }
-    // SAFETY: it is on this rank's board, which stays mapped, aligned, and used by atomics only.
-    let exit = unsafe { AtomicU64::from_ptr(exit) };
-    // The rank may be exiting.
-    let _ = exit.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire); // X1, partner X2
+    // SAFETY: all zeros is a value of it: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags | libc::SA_RESTART;
+    // SAFETY: the handler has the type that the flags ask for, and uses what a handler may (above).
+    unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
+}
+
+fn disposition(signal: c_int) -> libc::sighandler_t {
+    // SAFETY: all zeros is a value of it.
+    let mut now: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: it sets nothing, and writes to a structure of its own.
+    unsafe { libc::sigaction(signal, null(), &raw mut now) };
+    now.sa_sigaction
+}
+
+/// Starts something that no signal interrupts: threads inherit what is blocked.
+fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: all zeros is a value of them.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: a set of its own.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: sets of its own.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    let result = start();
+    // SAFETY: what was set before.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
+    result
+}
+
+/// Waits until a rank asks all that are left to exit, and asks this one.
+fn listen() {
+    let Some(word) = board::word(0, Fact::Ask) else { return };
+    let low = word.as_ptr().cast::<u32>();
+    while word.load(Ordering::Acquire) == 0 {
+        // SAFETY: the low half of a word of the board, which stays mapped; the system compares and sleeps.
+        unsafe { libc::syscall(libc::SYS_futex, low, libc::FUTEX_WAIT, 0, null::<libc::timespec>()) };
+    }
+    // One that has stated its end waits for the others.
+    if board::mine(Fact::Exit) == 0 {
+        // SAFETY: a signal to this process.
+        unsafe { libc::kill(std::process::id() as i32, libc::SIGQUIT) };
+    }
+}
+
+/// Asks the ranks that are left.
+fn ask() {
+    let Some(word) = board::word(0, Fact::Ask) else { return };
+    word.store(1, Ordering::Release);
+    // SAFETY: as in `listen`; it wakes all that sleep there.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// The default for SIGQUIT.
+extern "C" fn quit(_: c_int) {
+    if is_rank() {
+        board::state(Fact::Exit, 1);
+    }
+}
+
+/// A signal from outside: what the program does on SIGQUIT; without that, the signal's own default.
+extern "C" fn outside(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes what SA_SIGINFO promises.
+    let from = unsafe { &*info }.si_code;
+    if signal == libc::SIGABRT && from != libc::SI_USER {
+        // `abort` of this process, which goes on.
+        return;
+    }
+    let on_quit = disposition(libc::SIGQUIT);
+    let own = quit as extern "C" fn(c_int) as libc::sighandler_t;
+    if is_rank() && ![own, libc::SIG_DFL, libc::SIG_IGN].contains(&on_quit) {
+        // SAFETY: the program's handler runs here, on this thread.
+        unsafe { libc::raise(libc::SIGQUIT) };
+    }
+    // It is blocked until this returns, and then ends the process.
+    // SAFETY: the default takes nothing.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // SAFETY: a signal to this thread.
+    unsafe { libc::raise(signal) };
 }
 
 /// The program has called `exit`, or has returned from `main`.
 extern "C" fn at_exit(code: c_int, _: *mut c_void) {
-    if job::is_here() && PROCESS.load(Ordering::Relaxed) == std::process::id() {
+    if is_rank() {
         leave(code);
     }
 }
@@ -72,41 +167,34 @@ pub(crate) fn leave_by_exit(code: c_int) -> ! {
     unsafe { libc::exit(code) }
 }
 
-/// Ends the job with a code.
+/// Ends the job with a code, or a process that a rank has forked.
 #[unsafe(no_mangle)]
 extern "C" fn gasnet_exit(code: c_int) -> ! {
-    if !job::is_here() {
-        die("gasnet_exit: only the thread of main may call it; in GASNET_PAR any thread may");
+    if is_rank() {
+        leave(code);
     }
-    leave(code)
+    flush();
+    // SAFETY: the process ends.
+    unsafe { libc::_exit(code) }
 }
 
 fn leave(code: c_int) -> ! {
     flush();
-    let code = code as u8;
-    job::with_world(|world| {
-        board::state(world, Fact::Exit, 1 + u64::from(code));
-        let begin = Instant::now();
-        let mut is_asked = false;
-        while begin.elapsed() < LONGEST {
-            let mut left = (0..world.size()).filter(|rank| board::fact(world, *rank, Fact::Exit) == 0).peekable(); // X2, partner X1
-            if left.peek().is_none() {
-                break;
-            }
-            if begin.elapsed() >= GRACE && !is_asked {
-                is_asked = true;
-                left.for_each(|rank| ask(board::fact(world, rank, Fact::Pid)));
-            }
-            std::thread::sleep(PERIOD);
-        }
-        world.exit(code)
-    })
-}
-
-/// Sends SIGQUIT to a rank that has started.
-fn ask(pid: u64) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may have ended.
-        let _ = kill_process(pid, Signal::QUIT);
+    let Some(gas) = job::gas() else { die("gasnet_exit: expected a process that is a rank") };
+    let mut first = 1 + u64::from(code as u8);
+    if let Some(word) = board::word(0, Fact::Code) {
+        // C1: all ranks leave with the code of the first that comes here.
+        first = word.compare_exchange(0, first, Ordering::SeqCst, Ordering::SeqCst).map_or_else(|said| said, |_| first);
     }
+    board::state(Fact::Exit, 1);
+    let begin = Instant::now();
+    let mut is_asked = false;
+    while begin.elapsed() < LONGEST && (0..board::ranks()).any(|rank| board::fact(rank, Fact::Exit) == 0) {
+        if begin.elapsed() >= GRACE && !is_asked {
+            is_asked = true;
+            ask();
+        }
+        std::thread::sleep(PERIOD);
+    }
+    gas.exit(first.saturating_sub(1) as u8)
 }

@@ -37,7 +37,7 @@ static JOB: OnceLock<Job> = OnceLock::new();
 /// Several threads may call.
 static HAS_THREADS: AtomicBool = AtomicBool::new(false);
 static MEDIUM: AtomicUsize = AtomicUsize::new(0);
-/// The lock of PAR: 1 held, 2 also waited for.
+/// The lock of PAR: 1 is held.
 static LOCK: AtomicU32 = AtomicU32::new(0);
 
 std::thread_local! {
@@ -61,6 +61,7 @@ pub(crate) mod restriction {
     pub(crate) const REPLY_HANDLER: i32 = 2;
     pub(crate) const LOCK: i32 = 4;
     pub(crate) const PREPARED: i32 = 8;
+    pub(crate) const OPERATION: i32 = 16;
 }
 
 /// Runs the program of a rank.
@@ -75,6 +76,11 @@ pub(crate) fn enter(task: &mut Task<'_>, program: impl FnOnce() -> std::convert:
         IS_MAIN.set(true);
         match program() {}
     })
+}
+
+/// Is this the thread of `main`?
+pub(crate) fn is_main() -> bool {
+    IS_MAIN.get()
 }
 
 /// May this thread call the library?
@@ -104,6 +110,11 @@ fn job() -> &'static Job {
     }
 }
 
+/// The world as a handler of a signal may use it, on any thread; `None`: this process is no rank.
+pub(crate) fn gas() -> Option<GasWorld> {
+    JOB.get().map(|job| job.gas)
+}
+
 /// The lock, as long as it lives.
 pub(crate) struct Locked(bool);
 
@@ -126,18 +137,32 @@ pub(crate) fn lock() -> Locked {
     if has_threads() { take() } else { Locked(false) }
 }
 
+/// The same; `None`: another thread is in the library.
+#[inline]
+pub(crate) fn try_lock() -> Option<Locked> {
+    if has_threads() { try_take() } else { Some(Locked(false)) }
+}
+
 #[cold]
 fn take() -> Locked {
-    let depth = DEPTH.get();
-    if depth == 0 {
-        // Calls are short, but for those that wait for room at a rank; more threads than processors are usual.
-        while LOCK.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            // T1, partner T2
-            std::thread::yield_now();
+    // Calls are short: none waits for a rank under the lock. More threads than processors are usual.
+    loop {
+        match try_take() {
+            Some(locked) => return locked,
+            None => std::thread::yield_now(),
         }
     }
+}
+
+#[inline]
+fn try_take() -> Option<Locked> {
+    let depth = DEPTH.get();
+    // T1, partner T2
+    if depth == 0 && LOCK.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return None;
+    }
     DEPTH.set(depth + 1);
-    Locked(true)
+    Some(Locked(true))
 }
 
 /// The world, in any context.
@@ -154,8 +179,23 @@ pub(crate) fn with_world<R>(f: impl FnOnce(&WorldRef<'_>) -> R) -> R {
 /// The rank, for a call that communicates.
 pub(crate) fn with_rank<R>(function: &str, f: impl FnOnce(&mut CRank) -> Result<R, GasError>) -> Result<R, GasError> {
     check(function);
-    let job = job();
     let _locked = lock();
+    under_lock(f)
+}
+
+/// The same; `None`: another thread is in the library.
+pub(crate) fn try_rank<R>(
+    function: &str,
+    f: impl FnOnce(&mut CRank) -> Result<R, GasError>,
+) -> Option<Result<R, GasError>> {
+    check(function);
+    let _locked = try_lock()?;
+    Some(under_lock(f))
+}
+
+#[inline]
+fn under_lock<R>(f: impl FnOnce(&mut CRank) -> Result<R, GasError>) -> Result<R, GasError> {
+    let job = job();
     // SAFETY: the rank lives below `main` (`enter`). This is the only reference to it: the lock keeps other
     // threads out, and the functions of a rank run C code in handlers alone, in which `check` refuses a
     // second.
@@ -178,6 +218,11 @@ pub(crate) fn max_medium() -> usize {
 
 pub(crate) fn set_max_medium(bytes: usize) {
     MEDIUM.store(bytes, Ordering::Relaxed);
+}
+
+/// Is this a handler, in which nothing may be waited for?
+pub(crate) fn is_handler() -> bool {
+    restriction() & (restriction::REQUEST_HANDLER | restriction::REPLY_HANDLER) != 0
 }
 
 /// Refuses a call where the specification forbids it.
@@ -211,6 +256,7 @@ fn set_restriction(bits: i32) {
 
 fn why(bits: i32) -> &'static str {
     match bits {
+        bits if bits & restriction::OPERATION != 0 => "an operation of a reduction may call nothing of this library",
         bits if bits & restriction::LOCK != 0 => "a handler-safe lock is held",
         bits if bits & restriction::PREPARED != 0 => "a message is prepared and not committed",
         bits if bits & restriction::REQUEST_HANDLER != 0 => "a handler of a request may only reply",

@@ -35,6 +35,7 @@ mod ratomic;
 mod reduce;
 mod refused;
 mod segments;
+mod shared;
 mod start;
 mod system;
 mod team;

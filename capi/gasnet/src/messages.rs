@@ -6,6 +6,7 @@
 use crate::die::die;
 use crate::handlers::{CToken, FIRST, MAX_ARGS};
 use crate::job;
+use crate::progress;
 use crate::segments::{mapped, max_long};
 use crate::team::Team;
 use hamr_comm::world::RankId;
@@ -112,30 +113,25 @@ pub(crate) fn request(
     if handler < FIRST {
         die(&format!("{function}: expected a handler of 128 to 255, got {handler}"));
     }
-    let is_immediate = flags & IMMEDIATE != 0;
-    let sent = job::with_rank(function, |gas| match payload {
-        Payload::Short if is_immediate => gas.try_request_short(to, handler, args),
-        Payload::Short => gas.request_short(to, handler, args),
-        Payload::Medium(data) => {
-            check_medium(function, data);
-            match is_immediate {
-                true => gas.try_request_medium(to, handler, args, data),
-                false => gas.request_medium(to, handler, args, data),
+    loop {
+        let sent = job::with_rank(function, |gas| match payload {
+            Payload::Short => gas.try_request_short(to, handler, args),
+            Payload::Medium(data) => {
+                check_medium(function, data);
+                gas.try_request_medium(to, handler, args, data)
             }
-        }
-        Payload::Long(data, at) => {
-            check_long(function, data);
-            let at = destination(function, to.0, data, at);
-            match is_immediate {
-                true => gas.try_request_long(to, handler, args, data, at),
-                false => gas.request_long(to, handler, args, data, at),
+            Payload::Long(data, at) => {
+                check_long(function, data);
+                gas.try_request_long(to, handler, args, data, destination(function, to.0, data, at))
             }
+        });
+        match sent {
+            Ok(()) => return 0,
+            Err(GasError::Busy) if flags & IMMEDIATE != 0 => return 1,
+            // Other threads may use the library between two polls.
+            Err(GasError::Busy) => progress::poll_idle(function),
+            Err(why) => die(&format!("{function}: {why}")),
         }
-    });
-    match sent {
-        Ok(()) => 0,
-        Err(GasError::Busy) => 1,
-        Err(why) => die(&format!("{function}: {why}")),
     }
 }
 

@@ -4,7 +4,7 @@
 // UNSAFETY: exported names; C passes pointers to what is to be written.
 
 use crate::die::die;
-use crate::errors::{ERR_NOT_INIT, give};
+use crate::errors::{ERR_BAD_ARG, ERR_NOT_INIT, give};
 use crate::segments::{bound, longest, mapped};
 use crate::team::{self, Team};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -67,6 +67,32 @@ unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut Seginfo, count: c_int) ->
         let to = unsafe { table.add(rank as usize) };
         // SAFETY: as above.
         unsafe { to.write(Seginfo { addr: std::ptr::with_exposed_provenance_mut(from.owner()), size: from.size() }) };
+    }
+    0
+}
+
+/// `gasnet_nodeinfo_t`.
+#[repr(C)]
+struct NodeInfo {
+    host: u32,
+    supernode: u32,
+    offset: isize,
+}
+
+/// Where all ranks are: on one host, with shared memory. Before there are segments, they are nowhere else than here.
+///
+/// # Safety
+/// Place for `count` entries.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) -> c_int {
+    let Ok(count) = u32::try_from(count) else { return ERR_BAD_ARG };
+    for rank in 0..team::size().min(count) {
+        let of = mapped(rank);
+        // SAFETY: the caller's promise; `rank` is below the count.
+        let to = unsafe { table.add(rank as usize) };
+        let offset = of.local().addr().wrapping_sub(of.owner()) as isize;
+        // SAFETY: as above.
+        unsafe { to.write(NodeInfo { host: 0, supernode: 0, offset }) };
     }
     0
 }

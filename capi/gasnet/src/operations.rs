@@ -11,7 +11,7 @@ use crate::team::{STEP_BYTES, Team, check_collective};
 use hamr_gas::{Collective, CollectiveCall, Wish};
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, Ordering::Relaxed};
 
 /// What a collective does.
 pub(crate) enum What {
@@ -39,6 +39,13 @@ pub(crate) enum What {
 
 /// A collective that was begun. A box, whose address is the event.
 pub(crate) struct Operation {
+    /// Set last of all; then the box belongs to the thread that finds it so, without the lock.
+    is_done: AtomicBool,
+    /// Used under the lock alone.
+    work: Work,
+}
+
+struct Work {
     function: &'static str,
     team: &'static Team,
     what: What,
@@ -47,6 +54,8 @@ pub(crate) struct Operation {
     /// The next one was begun.
     is_begun: bool,
     is_done: bool,
+    /// No thread waits for its end.
+    is_detached: bool,
 }
 
 /// An operation that is under way.
@@ -60,7 +69,7 @@ static OPEN: Mutex<VecDeque<Open>> = Mutex::new(VecDeque::new());
 /// How many there are.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-impl Operation {
+impl Work {
     /// Goes as far as it can.
     fn step(&mut self) {
         let &mut Self { function, team, ref mut what, .. } = self;
@@ -108,7 +117,7 @@ impl What {
             }
             Self::Reduce(reduce) => {
                 let call = CollectiveCall::new(Collective::Reduce, reduce.source.len, reduce.element, reduce.root);
-                (call, reduce.part(step, &mut part))
+                (call.with_operation(reduce.op, reduce.data_type), reduce.part(step, &mut part))
             }
         };
         team.with(function, |team, rank| team.say(rank, call, &part[..len]));
@@ -155,10 +164,19 @@ pub(crate) fn barrier() -> What {
 
 /// Begins a collective; its event.
 pub(crate) fn begin(function: &'static str, team: &'static Team, what: What) -> *mut Operation {
+    start(function, team, what, false)
+}
+
+/// Begins one whose end is not waited for: the members are compared when all have come.
+pub(crate) fn begin_detached(function: &'static str, team: &'static Team, what: What) {
+    start(function, team, what, true);
+}
+
+fn start(function: &'static str, team: &'static Team, what: What, is_detached: bool) -> *mut Operation {
     job::check(function);
     check_collective(function, team);
-    let operation = Operation { function, team, what, steps: 0, is_begun: false, is_done: false };
-    let event = Box::into_raw(Box::new(operation));
+    let work = Work { function, team, what, steps: 0, is_begun: false, is_done: false, is_detached };
+    let event = Box::into_raw(Box::new(Operation { is_done: AtomicBool::new(false), work }));
     let _locked = job::lock();
     LEFT.fetch_add(1, Relaxed);
     job::common(&OPEN).push_back(Open(event));
@@ -166,35 +184,42 @@ pub(crate) fn begin(function: &'static str, team: &'static Team, what: What) -> 
     event
 }
 
-/// All operations that have begun go as far as they can, those of a team in their order.
+/// All operations that have begun go as far as they can, those of a team in their order. A thread that finds another in
+/// the library leaves them to that one.
 pub(crate) fn step() {
     if LEFT.load(Relaxed) == 0 {
         return;
     }
-    let _locked = job::lock();
-    // None while they step: an operation of the program may poll.
+    let Some(_locked) = job::try_lock() else { return };
     let mut open = std::mem::take(&mut *job::common(&OPEN));
-    if open.is_empty() {
-        return;
-    }
-    let mut waiting: Vec<*const Team> = Vec::new();
+    let (mut waiting, mut ended): (Vec<*const Team>, _) = (Vec::new(), Vec::new());
     open.retain(|event| {
-        // SAFETY: it is a box until `end`, which takes those that are done only, and this is the only
-        // reference: a step calls functions of the program (reductions), which may call none of the library.
-        let operation = unsafe { &mut *event.0 };
-        let team = std::ptr::from_ref(operation.team);
-        if !waiting.contains(&team) {
-            operation.step();
-            if !operation.is_done {
-                waiting.push(team);
-            }
+        // SAFETY: it is a box until it is done, and this is the only reference to its work, under the lock: a step calls
+        // functions of the program (reductions), to which the library is closed (`restriction::OPERATION`).
+        let work = unsafe { &mut (*event.0).work };
+        let team = std::ptr::from_ref(work.team);
+        if waiting.contains(&team) {
+            return true;
         }
-        !operation.is_done
+        work.step();
+        if work.is_done {
+            ended.push((event.0, work.is_detached));
+        } else {
+            waiting.push(team);
+        }
+        !work.is_done
     });
-    let mut now = job::common(&OPEN);
-    open.append(&mut now);
     LEFT.store(open.len(), Relaxed);
-    *now = open;
+    *job::common(&OPEN) = open;
+    for (event, is_detached) in ended {
+        if is_detached {
+            // SAFETY: a box of `start`, which nothing else knows.
+            drop(unsafe { Box::from_raw(event) });
+        } else {
+            // SAFETY: it is a box until this store, behind which nothing here uses it.
+            unsafe { &(*event).is_done }.store(true, Ordering::Release); // E1, partner E2
+        }
+    }
 }
 
 /// Has it ended? Then it is handed over.
@@ -202,11 +227,11 @@ pub(crate) fn step() {
 /// # Safety
 /// An event of [`begin`], which is gone when this has a result.
 pub(crate) unsafe fn take_ended(event: *mut Operation) -> Option<What> {
-    let _locked = job::lock();
-    // SAFETY: the caller's promise; the lock keeps other threads from a step of it.
-    if !unsafe { &*event }.is_done {
+    // SAFETY: the caller's promise.
+    if !unsafe { &(*event).is_done }.load(Ordering::Acquire) {
+        // E2, partner E1
         return None;
     }
-    // SAFETY: as above; `OPEN` has it no more.
-    Some(unsafe { Box::from_raw(event) }.what)
+    // SAFETY: it is done, so nothing else uses it.
+    Some(unsafe { Box::from_raw(event) }.work.what)
 }

@@ -6,6 +6,7 @@
 use crate::die::die;
 use crate::handlers::CToken;
 use crate::job::{self, restriction};
+use crate::progress;
 use crate::messages::{
     self, check_args, hamr_gex_reply_long, hamr_gex_reply_medium, hamr_gex_request_long, hamr_gex_request_medium,
 };
@@ -16,8 +17,6 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-/// `GEX_FLAG_IMMEDIATE_COMMIT`.
-const IMMEDIATE_COMMIT: u32 = 1 << 13;
 /// `GEX_EVENT_NOW`.
 const NOW: *mut *mut c_void = std::ptr::without_provenance_mut(1);
 
@@ -31,7 +30,6 @@ pub(crate) struct Prepared {
     target: *mut c_void,
     to: To,
     lc_opt: *mut *mut c_void,
-    flags: u32,
     args: c_uint,
 }
 
@@ -108,9 +106,7 @@ fn prepare(to: To, wish: Wish) -> *mut Prepared {
     }
     forget();
     job::restrict(restriction::PREPARED);
-    // Room may be gone at the commit, which waits for it.
-    let flags = if flags & IMMEDIATE_COMMIT != 0 { messages::IMMEDIATE } else { 0 };
-    Box::into_raw(Box::new(Prepared { at, len, _own: own, target, to, lc_opt, flags, args }))
+    Box::into_raw(Box::new(Prepared { at, len, _own: own, target, to, lc_opt, args }))
 }
 
 /// A medium request.
@@ -247,7 +243,8 @@ fn check_target(function: &str, said: *mut c_void, target: *mut c_void) {
 
 macro_rules! commits {
     ($($name:ident $function:literal $medium_or_long:ident $($target:ident)?;)*) => {$(
-        /// Sends a prepared message. 1: it would have waited, and may not.
+        /// Sends a prepared message: room may be gone since then. 1: it would have waited, and may not
+        /// (`GEX_FLAG_IMMEDIATE` in `flags`).
         ///
         /// # Safety
         /// A prepared message of this kind, and `count` arguments.
@@ -257,12 +254,13 @@ macro_rules! commits {
             handler: u8,
             len: usize,
             $($target: *mut c_void,)?
+            flags: u32,
             count: c_uint,
             args: *const i32,
         ) -> c_int {
             // SAFETY: the caller's promise.
             let message = unsafe { take($function, message, len, count) };
-            let Prepared { at, to, lc_opt, flags, .. } = *message;
+            let Prepared { at, to, lc_opt, .. } = *message;
             $(check_target($function, message.target, $target);)?
             let result = match to {
                 // SAFETY: what the program has prepared, and passes here.
@@ -276,6 +274,8 @@ macro_rules! commits {
             };
             if result != 0 {
                 keep(message);
+                // A program may do nothing else until there is room, so that comes from here.
+                progress::poll($function);
             }
             result
         }

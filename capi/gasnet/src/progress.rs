@@ -13,11 +13,19 @@ std::thread_local! {
     static IDLE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs handlers, and steps collectives; how many handlers.
+/// Runs handlers, and steps collectives; how many handlers. A thread that finds another in the library returns at once: that
+/// one polls, or lets the next poll do so.
 pub(crate) fn poll(function: &str) -> u32 {
-    let found = job::with_rank(function, |rank| rank.poll()).unwrap_or_else(|why| die(&format!("{function}: {why}")));
+    let Some(found) = job::try_rank(function, |rank| rank.poll()) else { return 0 };
     operations::step();
-    found
+    found.unwrap_or_else(|why| die(&format!("{function}: {why}")))
+}
+
+/// The same for a program that has ended: nothing can be refused any more, and the library may have been used never.
+pub(crate) fn poll_if_begun() {
+    if job::max_medium() != 0 && job::restriction() == 0 {
+        poll("pthread_exit");
+    }
 }
 
 /// The same in a loop that waits.

@@ -4,11 +4,10 @@
 #![expect(unsafe_code)]
 // UNSAFETY: domains are pointers in C, as are numbers in segments.
 
-use crate::collectives::finish;
 use crate::die::die;
 use crate::errors::give;
 use crate::job;
-use crate::operations::{What, begin};
+use crate::operations::{What, begin_detached};
 use crate::segments::mapped;
 use crate::team::Team;
 use hamr_comm::abi::window::Window;
@@ -17,7 +16,7 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-const RANK_IS_JOBRANK: u32 = 1 << 17;
+const RANK_IS_JOBRANK: u32 = 1 << 13;
 
 /// `gex_AD_t`.
 struct Domain {
@@ -28,7 +27,8 @@ struct Domain {
     cdata: AtomicPtr<c_void>,
 }
 
-/// Makes a domain; all members of the team call it, with the same type and operations.
+/// Makes a domain; all members of the team call it, with the same type and operations, and none waits for another. They are
+/// compared when all have come.
 ///
 /// # Safety
 /// A team, and a place for the domain.
@@ -45,7 +45,7 @@ unsafe extern "C" fn gex_AD_Create(to: *mut *mut Domain, tm: *const Team, data_t
     // SAFETY: the caller's promise.
     let team = unsafe { Team::of(tm) };
     let call = CollectiveCall::new(Collective::Domain, ops as usize, data_type as usize, None);
-    finish(FUNCTION, begin(FUNCTION, team, What::Meet(call)));
+    begin_detached(FUNCTION, team, What::Meet(call));
     let domain = Domain { tm, data_type, ops, flags, cdata: AtomicPtr::new(null_mut()) };
     // SAFETY: the caller's promise.
     unsafe { give(to, Box::into_raw(Box::new(domain))) };
@@ -92,22 +92,22 @@ fn number(domain: &Domain, data_type: u32, rank: u32, address: *mut c_void, op: 
     }
 }
 
-const ADD: u32 = 0x1;
-const MULT: u32 = 0x2;
-const MIN: u32 = 0x4;
-const MAX: u32 = 0x8;
-const SUB: u32 = 0x10;
-const INC: u32 = 0x20;
-const DEC: u32 = 0x40;
-const AND: u32 = 0x80;
-const OR: u32 = 0x100;
-const XOR: u32 = 0x200;
-const SET: u32 = 0x400;
-const CAS: u32 = 0x800;
-const GET: u32 = 0x100_0000;
+const AND: u32 = 1 << 0;
+const OR: u32 = 1 << 1;
+const XOR: u32 = 1 << 2;
+const ADD: u32 = 1 << 3;
+const SUB: u32 = 1 << 4;
+const MULT: u32 = 1 << 5;
+const MIN: u32 = 1 << 6;
+const MAX: u32 = 1 << 7;
+const INC: u32 = 1 << 8;
+const DEC: u32 = 1 << 9;
+const SET: u32 = 1 << 10;
+const CAS: u32 = 1 << 11;
+const GET: u32 = 1 << 27;
 /// The first that gives the value before, and how many bits below it is the same without.
-const FETCHES: u32 = 0x1000;
-const TO_PLAIN: u32 = 12;
+const FETCHES: u32 = 1 << TO_PLAIN;
+const TO_PLAIN: u32 = 15;
 /// `GEX_DT_FLT`.
 const FLOATS: u32 = 0x10;
 

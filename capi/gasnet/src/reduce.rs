@@ -5,6 +5,7 @@
 // UNSAFETY: the program's own operation is a C function.
 
 use crate::die::die;
+use crate::job::{self, restriction};
 use crate::memory::Bytes;
 use crate::team::{STEP_BYTES, Team};
 use std::ffi::c_void;
@@ -22,6 +23,9 @@ pub(crate) enum Join {
 /// several steps.
 pub(crate) struct Reduce {
     pub(crate) join: Join,
+    /// As the program has stated them, which all members compare.
+    pub(crate) data_type: u32,
+    pub(crate) op: u32,
     pub(crate) element: usize,
     /// The member that gets the result; `None`: all.
     pub(crate) root: Option<u32>,
@@ -94,23 +98,25 @@ impl Reduce {
                 };
                 let (left_words, mut right_words) = (words(&left), words(&right));
                 let count = left.len() / self.element;
+                job::restrict(restriction::OPERATION);
                 // SAFETY: both have so many elements; the function is the program's, for such elements.
                 unsafe { function(left_words.as_ptr().cast(), right_words.as_mut_ptr().cast(), count, cdata) };
+                job::lift(restriction::OPERATION);
                 right_words.iter().flat_map(|word| word.to_ne_bytes()).take(right.len()).collect()
             }
         }
     }
 }
 
-const ADD: u32 = 1;
-const MULT: u32 = 2;
-const MIN: u32 = 4;
-const MAX: u32 = 8;
-const AND: u32 = 0x80;
-const OR: u32 = 0x100;
-const XOR: u32 = 0x200;
-pub(crate) const USER: u32 = 0x0200_0000;
-pub(crate) const USER_NC: u32 = 0x0400_0000;
+const AND: u32 = 1 << 0;
+const OR: u32 = 1 << 1;
+const XOR: u32 = 1 << 2;
+const ADD: u32 = 1 << 3;
+const MULT: u32 = 1 << 5;
+const MIN: u32 = 1 << 6;
+const MAX: u32 = 1 << 7;
+pub(crate) const USER: u32 = 1 << 30;
+pub(crate) const USER_NC: u32 = 1 << 31;
 
 /// Is the operation one of numbers of this type?
 pub(crate) fn is_defined(data_type: u32, op: u32) -> bool {

@@ -87,9 +87,16 @@ pub(crate) fn set_boards(off: u64) {
     BOARDS.store(off, Relaxed);
 }
 
+/// What a program has set as the longest segment, when it began.
+static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
+
+pub(crate) fn set_limit(bytes: u64) {
+    LIMIT.store(bytes, Relaxed);
+}
+
 /// The longest segment that a program can have.
 pub(crate) fn longest() -> u64 {
-    BOARDS.load(Relaxed)
+    BOARDS.load(Relaxed).min(LIMIT.load(Relaxed))
 }
 
 /// The longest long message, to any rank: what a segment can have.

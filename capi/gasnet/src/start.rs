@@ -9,15 +9,27 @@
 // UNSAFETY: a start of C programs is a C function that is given C functions.
 
 use crate::die::die;
-use crate::{exit, job};
-use hamr::{Image, Options, Runtime, WorldOptions};
+use crate::{board, exit, job, progress};
+use hamr::world::ProgramError;
+use hamr::{Error, Image, Options, Runtime, World, WorldOptions};
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type Hook = Option<unsafe extern "C" fn()>;
 type LibcStartMain = unsafe extern "C" fn(Main, c_int, *mut *mut c_char, Hook, Hook, Hook, *mut c_void) -> c_int;
+
+/// The part of the host's memory that all segments may have together, if nothing else was said. The system gives memory only
+/// where it is used.
+const PART: f64 = 0.85;
+/// The least that a rank gets by itself.
+const LEAST: u64 = 63 << 20;
 
 /// `main` of the program.
 static MAIN: OnceLock<Main> = OnceLock::new();
@@ -51,6 +63,7 @@ unsafe extern "C" fn __libc_start_main(
 
 /// Runs `main` in the task of a rank; in a process that no launcher started, starts ranks.
 extern "C" fn begin(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) -> c_int {
+    open_standard_streams();
     if !hamr::world::is_rank() {
         return launch(&arguments(argc, argv));
     }
@@ -79,11 +92,86 @@ unsafe impl Send for Program {}
 unsafe impl Sync for Program {}
 
 impl Program {
+    #[inline(never)]
     fn run(&self) -> c_int {
         let Some(main) = MAIN.get() else { die("the program has no main") };
+        BEGIN.store(std::ptr::from_ref(&main).addr(), Relaxed);
         // SAFETY: it is the program's `main`, with what the C library passed for it.
         unsafe { main(self.argc, self.argv, self.envp) }
     }
+}
+
+/// Where the stack of `main` begins.
+static BEGIN: AtomicUsize = AtomicUsize::new(0);
+
+/// The addresses of this thread's stack: what of it is in use, as far as it is the program's.
+pub(crate) fn stack() -> Range<usize> {
+    let here = 0u8;
+    let here = std::ptr::from_ref(&here).addr();
+    if job::is_main() {
+        return here..BEGIN.load(Relaxed).max(here);
+    }
+    // SAFETY: all zeros is a value of it.
+    let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the function takes nothing.
+    let thread = unsafe { libc::pthread_self() };
+    // SAFETY: this thread, and a structure of its own.
+    if unsafe { libc::pthread_getattr_np(thread, &raw mut attributes) } != 0 {
+        return here..here;
+    }
+    let (mut base, mut len) = (null_mut(), 0);
+    // SAFETY: the attributes that were just read, and places of their own.
+    unsafe { libc::pthread_attr_getstack(&raw const attributes, &raw mut base, &raw mut len) };
+    // SAFETY: they are used no more.
+    unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+    base.addr()..base.addr() + len
+}
+
+/// Gives the numbers 0 to 2 to `/dev/null` where they are closed, before anything that is opened gets them: a program in C
+/// may be started so, and what it prints would go there.
+fn open_standard_streams() {
+    for number in 0..=2 {
+        // SAFETY: it asks for a number's flags.
+        if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
+            // SAFETY: the name ends with a zero. The lowest number that is free is this one.
+            unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
+        }
+    }
+}
+
+/// Ends a thread; of a rank's `main`, which is a task of the library's, only the program: the process goes on until its
+/// other threads have ended.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_exit(value: *mut c_void) -> ! {
+    if job::is_main() && exit::is_rank() {
+        while other_threads() > 0 {
+            // It serves the rank meanwhile.
+            progress::poll_if_begun();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        exit::leave_by_exit(0);
+    }
+    // SAFETY: the name ends with a zero.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_exit".as_ptr()) };
+    if next.is_null() {
+        die("the C library has no pthread_exit");
+    }
+    // SAFETY: the C library's function of this name has this type.
+    let next: unsafe extern "C" fn(*mut c_void) -> ! = unsafe { std::mem::transmute(next) };
+    // SAFETY: the caller's promise.
+    unsafe { next(value) }
+}
+
+/// Threads of this process beside `main` and the library's own.
+fn other_threads() -> usize {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return 0 };
+    let is_ours = |task: &std::fs::DirEntry| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("hamr-"))
+    };
+    tasks.flatten().filter(|task| !is_ours(task)).count().saturating_sub(1)
 }
 
 /// The arguments behind the program's name.
@@ -113,32 +201,62 @@ fn launch(arguments: &[OsString]) -> c_int {
 fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     let ranks = number("GASNET_PSHM_NODES")?.or(number("HAMR_NODES")?).unwrap_or(1);
     let path = std::fs::read_link("/proc/self/exe")?;
+    let world = match segment(ranks)? {
+        Some(segment) => world(ranks, &path, arguments, segment)?,
+        None => {
+            let mut segment = (installed().min(allowed()) * PART / ranks as f64) as u64;
+            // The system may allow still less.
+            loop {
+                match world(ranks, &path, arguments, segment) {
+                    Err(_) if segment > LEAST => segment = (segment / 2).max(LEAST),
+                    world => break world?,
+                }
+            }
+        }
+    };
+    let why = match world.run_main("") {
+        Ok(code) => return Ok(code),
+        Err(why) => why,
+    };
+    let code = match &why {
+        ProgramError::Lost(lost) => lost.code,
+        ProgramError::Failed(failed) => world.node(failed.rank.0).last_crash().and_then(|crash| crash.exit_code()),
+        ProgramError::Start(_) => None,
+    };
+    eprintln!("{why}");
+    Ok(code.filter(|code| *code != 0).unwrap_or(2))
+}
+
+/// Starts a world of ranks whose segments have so many bytes, beside the board.
+fn world(ranks: usize, path: &Path, arguments: &[OsString], segment: u64) -> Result<World, Error> {
     let options = WorldOptions::default();
+    let segment = segment.next_multiple_of(board::PAGE) + board::BYTES;
     // A program may take as long as it likes.
-    let mut rank = Options { deadline: None, ..options.rank };
-    if let Some(segment) = segment(ranks)? {
-        rank.segment = segment;
-    }
-    let options = WorldOptions { rank, ..options };
-    let world = Runtime::new()?.world_with(&vec!["shm"; ranks], Image::program(path, arguments)?, options)?;
-    Ok(world.run_main("")?)
+    let rank = Options { deadline: None, segment, ..options.rank };
+    Runtime::new()?.world_with(&vec!["shm"; ranks], Image::program(path, arguments)?, WorldOptions { rank, ..options })
+}
+
+/// A variable that is set. Bytes that are no text are refused as a value is.
+fn variable(name: &str) -> Option<String> {
+    let text = std::env::var_os(name).filter(|text| !text.is_empty())?;
+    Some(text.into_string().unwrap_or_else(|bytes| format!("{bytes:?}")))
 }
 
 fn number(name: &str) -> Result<Option<usize>, String> {
-    let Some(text) = std::env::var(name).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
+    let Some(text) = variable(name) else { return Ok(None) };
     match text.parse() {
         Ok(ranks) if (1..=64).contains(&ranks) => Ok(Some(ranks)),
         _ => Err(format!("{name}: expected 1 to 64 ranks, got {text}")),
     }
 }
 
-/// Bytes of a rank's segment, with the board.
-fn segment(ranks: usize) -> Result<Option<u64>, String> {
-    let Some(text) = std::env::var("GASNET_MAX_SEGSIZE").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
+/// Bytes of a rank's segment, if that was said.
+pub(crate) fn segment(ranks: usize) -> Result<Option<u64>, String> {
+    let Some(text) = variable("GASNET_MAX_SEGSIZE") else { return Ok(None) };
     let bytes = memory(&text, ranks).ok_or_else(|| {
         format!("GASNET_MAX_SEGSIZE: expected 1 to 1024G, or a part of the memory as 0.5, and /P or /H behind it, got {text}")
     })?;
-    Ok(Some(bytes.next_multiple_of(crate::board::PAGE) + crate::board::BYTES))
+    Ok(Some(bytes.next_multiple_of(board::PAGE)))
 }
 
 /// `64M`, `0.5GB/P`: bytes of each process. `4G/H`: of all processes of the host. `0.5/H`, a fraction without a unit: of the
@@ -166,9 +284,20 @@ fn memory(text: &str, ranks: usize) -> Option<u64> {
     (1.0..=1024.0 * 1024.0 * 1024.0 * 1024.0).contains(&bytes).then_some(bytes as u64)
 }
 
+/// Bytes that this process may map, and that a file may have, which its ranks inherit; infinite: there is no limit.
+fn allowed() -> f64 {
+    let limits = [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_FSIZE].map(|of| {
+        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: a structure of its own.
+        unsafe { libc::getrlimit(of, &raw mut limit) };
+        if limit.rlim_cur == libc::RLIM_INFINITY { f64::INFINITY } else { limit.rlim_cur as f64 / 2.0 }
+    });
+    limits.into_iter().fold(f64::INFINITY, f64::min)
+}
+
 /// Bytes of the host's memory.
 fn installed() -> f64 {
     // SAFETY: it reads a number of the system.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    pages as f64 * crate::board::PAGE as f64
+    pages as f64 * board::PAGE as f64
 }

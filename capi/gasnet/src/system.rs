@@ -93,7 +93,7 @@ unsafe extern "C" fn gex_System_QueryProgressThreads(
     info_p: *mut *const c_void,
     flags: u32,
 ) -> c_int {
-    const DEFER_THREADS: u32 = 1 << 9;
+    const DEFER_THREADS: u32 = 1 << 1;
     if count_p.is_null() || info_p.is_null() || flags != 0 {
         return ERR_BAD_ARG;
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const SCRATCH_SIZE: u32 = 3;
 const NO_SCRATCH: u32 = 1 << 5;
-const RANK_IS_JOBRANK: u32 = 1 << 17;
+const RANK_IS_JOBRANK: u32 = 1 << 13;
 /// What programs are told to give: nothing is used of it.
 const RECOMMENDED: usize = 4096;
 
@@ -105,14 +105,19 @@ unsafe extern "C" fn gex_TM_Create(
     };
     let jobrank = |member: &Location| match flags & RANK_IS_JOBRANK {
         0 => parent.jobrank("gex_TM_Create", member.rank),
-        _ => member.rank,
+        _ if parent.rank_of(member.rank).is_some() => member.rank,
+        _ => die(&format!("gex_TM_Create: expected ranks of the parent team, got rank {} of the job", member.rank)),
     };
     if let Some(other) = list.iter().find(|member| member.ep != 0) {
         die(&format!("gex_TM_Create: expected endpoint 0 of each rank, got {}", other.ep));
     }
+    let list: Vec<u32> = list.iter().map(jobrank).collect();
+    if let Some((_, twice)) = list.iter().enumerate().find(|(at, rank)| list[..*at].contains(rank)) {
+        die(&format!("gex_TM_Create: expected each rank once, got rank {twice} of the job twice"));
+    }
     // Lists are equal or disjoint, so the first member names the team.
-    let at = list.iter().map(jobrank).position(|rank| rank == me());
-    let color = list.first().map_or(0, jobrank);
+    let at = list.iter().position(|rank| *rank == me());
+    let color = list.first().copied().unwrap_or(0);
     // Without a list the rest does not count.
     if count != 0 && at.is_some() != (new_count == 1) {
         die(&format!("gex_TM_Create: expected a place for the team of this rank, got {new_count}"));
@@ -130,6 +135,12 @@ unsafe extern "C" fn gex_TM_Create(
     };
     let team = make("gex_TM_Create", parent, at.map(|at| (color, at as i32)), (address, scratch_len), flags);
     if !team.is_null() {
+        // Each member sees that its own list is that of the team, so all have the same.
+        // SAFETY: `make` has made it.
+        let made = unsafe { &*team }.members.get().map_or(&[][..], Vec::as_slice);
+        if *made != list {
+            die(&format!("gex_TM_Create: expected the same list of all its members, got {list:?}, of which {made:?} have said so"));
+        }
         // SAFETY: the caller's promise.
         unsafe { give(new_tms, team) };
     }

@@ -67,7 +67,8 @@ impl Transfer<'_> {
             return;
         }
         std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-        if let Some((handler, data)) = NOTE.take() {
+        // Without bytes nothing else has looked at the rank, which may be none.
+        if let Some((handler, data)) = NOTE.take().filter(|_| self.rank < self.tm.size()) {
             request(self.function, self.tm, self.rank, handler, Payload::Medium(&data), 0, &NOTE_ARGS);
         }
     }
@@ -173,22 +174,25 @@ unsafe extern "C" fn hamr_gex_vis_strided(
 ) {
     let function = if is_put != 0 { "gex_VIS_StridedPut" } else { "gex_VIS_StridedGet" };
     job::check(function);
-    // SAFETY: the caller's promise: without bytes in an element all else is ignored.
+    // SAFETY: the caller's promise: without bytes in an element all lists are ignored.
     let counts = unsafe { list(counts, if element == 0 { 0 } else { levels }) };
     if element == 0 || counts.contains(&0) {
-        // The rank is ignored, too: it is not told.
-        if is_put != 0 {
-            NOTE.take();
+        // The team and the rank may be none, too; one that is a rank is told.
+        // SAFETY: a team, or NULL.
+        match unsafe { tm.as_ref() } {
+            Some(tm) => Transfer { function, tm, rank, is_put: is_put != 0 }.end(),
+            None if is_put != 0 => drop(NOTE.take()),
+            None => {}
         }
         return;
     }
     // SAFETY: the caller's promise.
+    let tm = unsafe { Team::of(tm) };
+    let transfer = Transfer { function, tm, rank, is_put: is_put != 0 };
+    // SAFETY: the caller's promise.
     let target_strides = unsafe { list(target_strides, levels) };
     // SAFETY: the caller's promise.
     let source_strides = unsafe { list(source_strides, levels) };
-    // SAFETY: the caller's promise.
-    let tm = unsafe { Team::of(tm) };
-    let transfer = Transfer { function, tm, rank, is_put: is_put != 0 };
     let (target, source) = (target.cast::<u8>(), source.cast::<u8>());
     let mut at = vec![0; levels];
     loop {

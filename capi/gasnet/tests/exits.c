@@ -14,8 +14,35 @@
  * run: before-attach = exit 31
  * run: sigquit = exit 32
  * run: crash = says segmentation fault
- * run: abort = says SIGABRT */
+ * run: crash = exit 139
+ * run: abort = says SIGABRT
+ * run: abort = exit 134
+ * The first code that was stated counts, whatever others state later, and wherever SIGQUIT interrupts them:
+ * run: first-compute = exit 14
+ * run: first-poll 1 = exit 14
+ * run: first-poll 2 = exit 14
+ * run: first-poll 3 = exit 14
+ * run: first-wait = exit 14
+ * run: first-print = exit 14
+ * Signals from outside: the program's handler of SIGQUIT, or else the signal's own code.
+ * run: signal 1 = exit 4
+ * run: signal 2 = exit 4
+ * run: signal 6 = exit 4
+ * run: signal 13 = exit 4
+ * run: signal 14 = exit 4
+ * run: signal 15 = exit 4
+ * run: default 2 = exit 130
+ * run: default 6 = exit 134
+ * run: default 15 = exit 143
+ * run: default 9 = exit 137
+ * run: returns 15 = exit 143
+ * Processes that end without the library, and those that are no rank:
+ * run: raw = exit 99
+ * run: fork-exit = exit 34
+ * run: fork-signal = exit 34
+ * run: main-ends = exit 0 */
 #include "test.h"
+#include <pthread.h>
 #include <sys/wait.h>
 
 static void ends(gex_Token_t token, gex_AM_Arg_t code) {
@@ -29,6 +56,15 @@ static void ends_too(gex_Token_t token, gex_AM_Arg_t code) {
 static void on_quit(int number) {
   (void)number;
   gasnet_exit(32);
+}
+static void four(int number) {
+  (void)number;
+  gasnet_exit(4);
+}
+static void nothing(int number) { (void)number; }
+static void *ends_later(void *unused) {
+  usleep(300000);
+  return unused;
 }
 
 int main(int argc, char **argv) {
@@ -78,6 +114,47 @@ int main(int argc, char **argv) {
     meet();
     if (is_last) gasnet_exit(32);
     for (;;) usleep(10);
+  }
+  if (!strncmp(how, "first-", 6)) {
+    signal(SIGQUIT, four);
+    meet();
+    if (is_last) gasnet_exit(14);
+    for (;;)
+      if (strstr(how, "poll")) gasnet_AMPoll();
+      else if (strstr(how, "wait")) meet();
+      else if (strstr(how, "print")) fprintf(stderr, "."), printf("a line\n");
+  }
+  if (!strcmp(how, "signal") || !strcmp(how, "default") || !strcmp(how, "returns")) {
+    if (*how == 's') signal(SIGQUIT, four);
+    if (*how == 'r') signal(SIGQUIT, nothing);
+    meet();
+    if (is_last) kill(getpid(), atoi(argv[2]));
+    for (;;)
+      if (is_last) sched_yield();
+      else gasnet_AMPoll();
+  }
+  if (!strcmp(how, "raw")) {
+    if (is_last) _exit(99);
+    for (;;) gasnet_AMPoll();
+  }
+  if (!strncmp(how, "fork-", 5)) {
+    int status = 0;
+    const pid_t child = fork();
+    if (!child && strstr(how, "exit")) gasnet_exit(5);
+    if (!child) {
+      kill(getpid(), SIGTERM);
+      for (;;) pause();
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(strstr(how, "exit") ? WIFEXITED(status) && WEXITSTATUS(status) == 5 : WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    meet();
+    return 34;
+  }
+  if (!strcmp(how, "main-ends")) {
+    /* The process goes on until its last thread has ended. */
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, ends_later, NULL));
+    pthread_exit(NULL);
   }
   int *volatile nowhere = (int *)8;
   if (is_last && !strcmp(how, "crash")) *nowhere = 0;

@@ -250,7 +250,7 @@ static void lists(gex_Rank_t to) {
   CHECK(!memcmp(got + 24, from, 8) && !memcmp(got + 32, from + 8, 8) && !memcmp(got + 40, from + 8, 8));
 }
 
-/* The next put alone tells its target: of two notes the last, of none nothing, of an empty one all the same. */
+/* The next put alone tells its target: of two notes the last, of none nothing, of an empty one and by an empty put all the same. */
 static void notices(gex_Rank_t to) {
   char *const there = base_of(to) + 65536 + 1024 * me;
   static char most[GEX_VIS_MAX_PEERCOMPLETION];
@@ -272,9 +272,19 @@ static void notices(gex_Rank_t to) {
     GASNET_BLOCKUNTIL(notes == 2);
     CHECK(!noted_bytes);
     meet();
-    /* A put without a rank uses the note up. */
+    /* So is one of strides: without bytes in an element, or without elements. */
+    for (int i = 0; i < 2; i++) {
+      gex_VIS_SetPeerCompletionHandler(NOTE, "told", 4, 0);
+      CHECK(!gex_VIS_StridedPutBlocking(tm, to, there, stride, &byte, stride, (size_t)i, none, 1, 0));
+      GASNET_BLOCKUNTIL(notes == 3 + i);
+      CHECK(noted_bytes == 4 && !memcmp(noted, "told", 4));
+      meet();
+    }
+    /* A put without bytes to what is no rank uses the note up. */
     gex_VIS_SetPeerCompletionHandler(NOTE, "lost", 4, 0);
-    CHECK(!gex_VIS_StridedPutBlocking(tm, to, there, stride, &byte, stride, 1, none, 1, 0));
+    CHECK(!gex_VIS_StridedPutBlocking(tm, size, there, stride, &byte, stride, 1, none, 1, 0));
+    gex_VIS_SetPeerCompletionHandler(NOTE, "lost", 4, 0);
+    CHECK(!gex_VIS_VectorPutBlocking(tm, size + 7, 0, NULL, 0, NULL, 0));
   }
   gex_VIS_SetPeerCompletionHandler(0, (void *)8, 77, 0);
   CHECK(!gex_VIS_StridedPutBlocking(tm, to, there, NULL, &byte, NULL, 1, NULL, 0, 0));
@@ -297,6 +307,6 @@ int main(int argc, char **argv) {
   for (gex_Rank_t to = 0; to < size; to++) lists(to);
   for (gex_Rank_t to = 0; to < size; to++) notices((me + to) % size);
   meet();
-  CHECK(notes == 2);
+  CHECK(notes == 4);
   return done();
 }

@@ -98,6 +98,34 @@ static void keep_type(size_t bytes) {
 #if defined(GASNET_DEBUG) + defined(GASNET_NDEBUG) != 1 || GASNET_HAMR_CONDUIT != 1 || GASNET_PSHM != 1
 #error "what an implementation says of itself"
 #endif
+/* Numbers that programs have compiled in. */
+#define FIRST_OF(mask, bit) ((mask) == 1u << (bit))
+#if !FIRST_OF(GEX_OP_AND, 0) || !FIRST_OF(GEX_OP_ADD, 3) || !FIRST_OF(GEX_OP_INC, 8) || !FIRST_OF(GEX_OP_CAS, 11) ||     \
+    !FIRST_OF(GEX_OP_FAND, 15) || !FIRST_OF(GEX_OP_FDEC, 24) || !FIRST_OF(GEX_OP_SWAP, 25) || !FIRST_OF(GEX_OP_GET, 27) || \
+    !FIRST_OF(GEX_OP_USER, 30) || !FIRST_OF(GEX_OP_USER_NC, 31) || !FIRST_OF(GEX_DT_DBL, 5) || !FIRST_OF(GEX_DT_USER, 6)
+#error "bits of operations and types"
+#endif
+#if GASNET_ERR_NOT_INIT != 10001 || GASNET_ERR_RESOURCE != 10002 || GASNET_ERR_BAD_ARG != 10003 || GASNET_ERR_NOT_READY != 10004 || \
+    GASNET_ERR_BARRIER_MISMATCH != 10005
+#error "errors"
+#endif
+#if !FIRST_OF(GEX_FLAG_IMMEDIATE, 0) || !FIRST_OF(GEX_FLAG_SELF_SEG_UNKNOWN, 3) || !FIRST_OF(GEX_FLAG_PEER_SEG_OFFSET, 10) ||   \
+    !FIRST_OF(GEX_FLAG_AM_PREPARE_LEAST_CLIENT, 11) || !FIRST_OF(GEX_FLAG_AD_MY_RANK, 11) || !FIRST_OF(GEX_FLAG_AD_REL, 1) ||     \
+    !FIRST_OF(GEX_FLAG_ENABLE_LEAF_LC, 11) || !FIRST_OF(GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 12) || !FIRST_OF(GEX_FLAG_AD_ACQ, 2) ||  \
+    !FIRST_OF(GEX_FLAG_AD_FAVOR_REMOTE, 2) || !FIRST_OF(GEX_FLAG_GLOBALLY_QUIESCED, 13) || !FIRST_OF(GEX_FLAG_TM_NO_SCRATCH, 5) || \
+    !FIRST_OF(GEX_FLAG_RANK_IS_JOBRANK, 13) || !FIRST_OF(GEX_FLAG_DEFER_THREADS, 1) || !FIRST_OF(GEX_FLAG_HINT_ACCEL_COLL, 1) ||  \
+    !FIRST_OF(GEX_FLAG_SCRATCH_SEG_OFFSET, 6) || !FIRST_OF(GEX_FLAG_AD_MY_NBRHD, 12) || !FIRST_OF(GEX_FLAG_USES_GASNET1, 0)
+#error "flags"
+#endif
+#if !(GEX_EC_ALL && GEX_TI_ALL && GEX_EP_CAPABILITY_ALL && GEX_FLAG_AM_REQREP && GEX_RANK_INVALID) || GASNET_CONDUIT_SMP != 1 || \
+    GASNET_SUPPORTS_AM_COMMIT_V2 != 20240906L || GASNET_SUPPORTS_AM_CANCEL != 1 || GASNET_SUPPORTS_TI_SRCRANK != 1 ||            \
+    GASNET_SUPPORTS_TI_EP != 1 || GASNET_SUPPORTS_TI_ENTRY != 1 || GASNET_SUPPORTS_TI_IS_REQ != 1 || GASNET_SUPPORTS_TI_IS_LONG != 1
+#error "what the preprocessor can ask"
+#endif
+#if !defined(_INCLUDED_GASNET_H) || !defined(_INCLUDED_GASNETEX_H) || !defined(_INCLUDED_GASNET_TOOLS_H) || HAVE_PTHREAD_H != 1 || \
+    SIZEOF_INT != 4 || SIZEOF_LONG != 8 || SIZEOF_SIZE_T != 8 || SIZEOF_VOID_P != 8 || GASNETT_MAX_THREADS != GASNETI_MAX_THREADS
+#error "names beside the specification"
+#endif
 #if !(GEX_DT_I32 && GEX_DT_U32 && GEX_DT_I64 && GEX_DT_U64 && GEX_DT_FLT && GEX_DT_DBL && GEX_DT_USER) || !GEX_OP_USER_NC
 #error "types and operations are constants of the preprocessor"
 #endif
@@ -175,13 +203,24 @@ static void all_constants(void) {
   uint32_t sum = 0;
   FLAG(IMMEDIATE); FLAG(LC_COPY_YES); FLAG(LC_COPY_NO); FLAG(PEER_NEVER_SELF); FLAG(PEER_NEVER_NBRHD);
   FLAG(SELF_SEG_UNKNOWN); FLAG(SELF_SEG_SOME); FLAG(SELF_SEG_BOUND); FLAG(SELF_SEG_OFFSET); FLAG(PEER_SEG_UNKNOWN);
-  FLAG(PEER_SEG_SOME); FLAG(PEER_SEG_BOUND); FLAG(PEER_SEG_OFFSET); FLAG(IMMEDIATE_COMMIT); FLAG(AM_PREPARE_LEAST_CLIENT);
-  FLAG(AM_PREPARE_LEAST_ALLOC); FLAG(ENABLE_LEAF_LC); FLAG(RANK_IS_JOBRANK); FLAG(AD_MY_RANK); FLAG(AD_MY_NBRHD);
-  FLAG(AD_ACQ); FLAG(AD_REL); FLAG(AD_FAVOR_MY_RANK); FLAG(AD_FAVOR_MY_NBRHD); FLAG(AD_FAVOR_REMOTE);
+  FLAG(PEER_SEG_SOME); FLAG(PEER_SEG_BOUND); FLAG(PEER_SEG_OFFSET);
+  const uint32_t of_all = sum;
+  FLAG(AM_PREPARE_LEAST_CLIENT); FLAG(AM_PREPARE_LEAST_ALLOC);
+  sum = of_all;
+  FLAG(ENABLE_LEAF_LC);
+  sum = GEX_FLAG_IMMEDIATE | GEX_FLAG_PEER_NEVER_SELF | GEX_FLAG_PEER_NEVER_NBRHD;
+  FLAG(AD_MY_RANK); FLAG(AD_MY_NBRHD); FLAG(AD_ACQ); FLAG(AD_REL); FLAG(RANK_IS_JOBRANK);
+  sum = 0;
+  FLAG(AD_FAVOR_MY_RANK); FLAG(AD_FAVOR_MY_NBRHD); FLAG(AD_FAVOR_REMOTE);
   sum = GEX_FLAG_RANK_IS_JOBRANK;
   FLAG(TM_SCRATCH_SIZE_MIN); FLAG(TM_SCRATCH_SIZE_RECOMMENDED); FLAG(TM_GLOBAL_SCRATCH); FLAG(TM_LOCAL_SCRATCH);
-  FLAG(TM_SYMMETRIC_SCRATCH); FLAG(TM_NO_SCRATCH); FLAG(SCRATCH_SEG_OFFSET); FLAG(GLOBALLY_QUIESCED); FLAG(USES_GASNET1);
-  FLAG(DEFER_THREADS); FLAG(HINT_ACCEL_AD); FLAG(HINT_ACCEL_COLL);
+  FLAG(TM_SYMMETRIC_SCRATCH); FLAG(TM_NO_SCRATCH); FLAG(SCRATCH_SEG_OFFSET);
+  sum = 0;
+  FLAG(GLOBALLY_QUIESCED);
+  sum = 0;
+  FLAG(USES_GASNET1); FLAG(DEFER_THREADS);
+  sum = 0;
+  FLAG(HINT_ACCEL_AD); FLAG(HINT_ACCEL_COLL);
   CONSTANT(gex_Flags_t, GEX_FLAG_HINT_ACCEL_ALL);
   sum = 0;
   FLAG(AM_SHORT); FLAG(AM_MEDIUM); FLAG(AM_LONG); FLAG(AM_REQUEST); FLAG(AM_REPLY);
@@ -317,7 +356,6 @@ static void messages(void) {
 #define LUB(name) FN(size_t, gex_AM_LUB##name, (void))
   LUB(RequestLong); LUB(ReplyLong); LUB(RequestMedium); LUB(ReplyMedium);
   FN(gex_TI_t, gex_Token_Info, (gex_Token_t, gex_Token_Info_t *, gex_TI_t));
-  /* Commits return void before specification 0.18: a call is the same. */
 #define AM(M)                                                                                                           \
   FN(int, gex_AM_RequestShort##M, (gex_TM_t, gex_Rank_t, gex_AM_Index_t, gex_Flags_t P##M));                            \
   FN(int, gex_AM_RequestMedium##M,                                                                                      \
@@ -328,10 +366,14 @@ static void messages(void) {
   FN(int, gex_AM_ReplyMedium##M, (gex_Token_t, gex_AM_Index_t, const void *, size_t, gex_Event_t *, gex_Flags_t P##M)); \
   FN(int, gex_AM_ReplyLong##M,                                                                                          \
      (gex_Token_t, gex_AM_Index_t, const void *, size_t, void *, gex_Event_t *, gex_Flags_t P##M));                     \
-  FN(int, gex_AM_CommitRequestMedium##M, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t P##M));                              \
-  FN(int, gex_AM_CommitReplyMedium##M, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t P##M));                                \
-  FN(int, gex_AM_CommitRequestLong##M, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t, void *P##M));                         \
-  FN(int, gex_AM_CommitReplyLong##M, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t, void *P##M));                           \
+  FN(void, gex_AM_CommitRequestMedium##M, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t P##M));                              \
+  FN(void, gex_AM_CommitReplyMedium##M, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t P##M));                                \
+  FN(void, gex_AM_CommitRequestLong##M, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t, void *P##M));                         \
+  FN(void, gex_AM_CommitReplyLong##M, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t, void *P##M));                           \
+  FN(int, gex_AM_CommitRequestMedium##M##_v2, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t, gex_Flags_t P##M));            \
+  FN(int, gex_AM_CommitReplyMedium##M##_v2, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t, gex_Flags_t P##M));              \
+  FN(int, gex_AM_CommitRequestLong##M##_v2, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t, void *, gex_Flags_t P##M));      \
+  FN(int, gex_AM_CommitReplyLong##M##_v2, (gex_AM_SrcDesc_t, gex_AM_Index_t, size_t, void *, gex_Flags_t P##M));        \
   FN(int, gasnet_AMRequestShort##M, (gasnet_node_t, gasnet_handler_t P##M));                                            \
   FN(int, gasnet_AMRequestMedium##M, (gasnet_node_t, gasnet_handler_t, void *, size_t P##M));                           \
   FN(int, gasnet_AMRequestLong##M, (gasnet_node_t, gasnet_handler_t, void *, size_t, void *P##M));                      \
@@ -354,10 +396,14 @@ static void messages(void) {
   CALL(int, gex_AM_ReplyShort(token, 128, 0 __VA_ARGS__));                     \
   CALL(int, gex_AM_ReplyMedium(token, 128, p, 1, GEX_EVENT_NOW, 0 __VA_ARGS__));   \
   CALL(int, gex_AM_ReplyLong(token, 128, p, 1, p, GEX_EVENT_NOW, 0 __VA_ARGS__));  \
-  CALL(int, gex_AM_CommitRequestMedium(sd, 128, 1 __VA_ARGS__));               \
-  CALL(int, gex_AM_CommitReplyMedium(sd, 128, 1 __VA_ARGS__));                 \
-  CALL(int, gex_AM_CommitRequestLong(sd, 128, 1, p __VA_ARGS__));              \
-  CALL(int, gex_AM_CommitReplyLong(sd, 128, 1, p __VA_ARGS__));                \
+  CALL(void, gex_AM_CommitRequestMedium(sd, 128, 1 __VA_ARGS__));               \
+  CALL(void, gex_AM_CommitReplyMedium(sd, 128, 1 __VA_ARGS__));                 \
+  CALL(void, gex_AM_CommitRequestLong(sd, 128, 1, p __VA_ARGS__));              \
+  CALL(void, gex_AM_CommitReplyLong(sd, 128, 1, p __VA_ARGS__));                \
+  CALL(int, gex_AM_CommitRequestMedium_v2(sd, 128, 1, 0 __VA_ARGS__));         \
+  CALL(int, gex_AM_CommitReplyMedium_v2(sd, 128, 1, 0 __VA_ARGS__));           \
+  CALL(int, gex_AM_CommitRequestLong_v2(sd, 128, 1, p, 0 __VA_ARGS__));        \
+  CALL(int, gex_AM_CommitReplyLong_v2(sd, 128, 1, p, 0 __VA_ARGS__));          \
   CALL(int, gasnet_AMRequestShort(0, 128 __VA_ARGS__));                        \
   CALL(int, gasnet_AMRequestMedium(0, 128, p, 1 __VA_ARGS__));                 \
   CALL(int, gasnet_AMRequestLong(0, 128, p, 1, p __VA_ARGS__));                \
@@ -366,7 +412,7 @@ static void messages(void) {
   CALL(int, gasnet_AMReplyMedium(token, 128, p, 1 __VA_ARGS__));               \
   CALL(int, gasnet_AMReplyLong(token, 128, p, 1, p __VA_ARGS__));
   ALL_FORMS(CALLS)
-  macros -= 2 * 17; /* three calls, one name */
+  macros -= 2 * 21; /* three calls, one name */
   (void)t, (void)token, (void)p;
   FN(gex_AM_SrcDesc_t, gex_AM_PrepareRequestMedium,
      (gex_TM_t, gex_Rank_t, const void *, size_t, size_t, gex_Event_t *, gex_Flags_t, unsigned int));
@@ -429,6 +475,11 @@ static void extended(void) {
   EACH_KIND(VIS)
   FN(void, gex_VIS_SetPeerCompletionHandler, (gex_AM_Index_t, const void *, size_t, gex_Flags_t));
   FN(gex_Event_t, gex_Coll_BarrierNB, (gex_TM_t, gex_Flags_t));
+  FN(void, gex_Coll_BarrierBlocking, (gex_TM_t, gex_Flags_t));
+  FN(void, gasnet_coll_barrier_notify, (gasnet_team_handle_t, int, int));
+  FN(int, gasnet_coll_barrier_wait, (gasnet_team_handle_t, int, int));
+  FN(int, gasnet_coll_barrier_try, (gasnet_team_handle_t, int, int));
+  FN(int, gasnet_coll_barrier, (gasnet_team_handle_t, int, int));
   FN(gex_Event_t, gex_Coll_BroadcastNB, (gex_TM_t, gex_Rank_t, void *, const void *, size_t, gex_Flags_t));
   FN(gex_Event_t, gex_Coll_ReduceToOneNB,
      (gex_TM_t, gex_Rank_t, void *, const void *, gex_DT_t, size_t, size_t, gex_OP_t, gex_Coll_ReduceFn_t, void *, gex_Flags_t));
@@ -453,6 +504,18 @@ static void gasnet1(void) {
   FN(gasnet_node_t, gasnet_mynode, (void));
   FN(gasnet_node_t, gasnet_nodes, (void));
   FN(int, gasnet_getSegmentInfo, (gasnet_seginfo_t *, int));
+  FN(int, gasnet_getNodeInfo, (gasnet_nodeinfo_t *, int));
+  FIELD(gasnet_node_t, gasnet_nodeinfo_t, host);
+  FIELD(gasnet_node_t, gasnet_nodeinfo_t, supernode);
+  FIELD(intptr_t, gasnet_nodeinfo_t, offset);
+#define LISTS(KIND, R)                                                                                                     \
+  FN(R, gasnet_putv##KIND, (gasnet_node_t, size_t, gasnet_memvec_t const[], size_t, gasnet_memvec_t const[]));             \
+  FN(R, gasnet_getv##KIND, (size_t, gasnet_memvec_t const[], gasnet_node_t, size_t, gasnet_memvec_t const[]));             \
+  FN(R, gasnet_puti##KIND, (gasnet_node_t, size_t, void *const[], size_t, size_t, void *const[], size_t));                 \
+  FN(R, gasnet_geti##KIND, (size_t, void *const[], size_t, gasnet_node_t, size_t, void *const[], size_t));                 \
+  FN(R, gasnet_puts##KIND, (gasnet_node_t, void *, const size_t[], void *, const size_t[], const size_t[], size_t));       \
+  FN(R, gasnet_gets##KIND, (void *, const size_t[], gasnet_node_t, void *, const size_t[], const size_t[], size_t));
+  LISTS(_bulk, void) LISTS(_nb_bulk, gasnet_handle_t) LISTS(_nbi_bulk, void)
   FN(char *, gasnet_getenv, (const char *));
   FN(char *, gasnet_ErrorName, (int));
   FN(char *, gasnet_ErrorDesc, (int));
@@ -520,9 +583,52 @@ static void posted(gasnet_threadinfo_t info) {
   CHECK(!gasnet_set_waitmode(GASNET_WAIT_SPINBLOCK));
 }
 
+/* The objects of the program for C and for C++. */
+GASNETT_BEGIN_EXTERNC
+GASNETT_EXTERNC int of_c(void);
+int of_c(void) { return 1; }
+static int users(int fd) { return fd + 1; }
+GASNETT_END_EXTERNC
+gasnett_backtrace_type_t gasnett_backtrace_user = {"USER", users, 1};
+
+static void beside_the_specification(void) {
+  char text[512], *long_text;
+  const char *const all = "GEX_OP_AND|GEX_OP_FCAS|GEX_OP_USER_NC|0x1000";
+  const gex_OP_t mask = GEX_OP_AND | GEX_OP_FCAS | GEX_OP_USER_NC | 1u << 12;
+  void *list[3] = {text, text + 1, text + 2};
+  gex_Memvec_t pieces[2] = {{text, 3}, {NULL, (size_t)-1}};
+  const ptrdiff_t strides[2] = {8, -16};
+  const size_t counts[2] = {2, 3};
+  CHECK(!strcmp(_STRINGIFY(GASNETT_PAGESIZE), "4096") && _CONCAT(1, 2) == 12 && of_c() && users(0));
+  CHECK(snprintf(text, sizeof text, "%" PRIuSZ " %" PRIdSZ " %" PRIxSZ, (size_t)3, (ptrdiff_t)-3, (size_t)30) == 7 && !strcmp(text, "3 -3 1e"));
+  CHECK(gasnett_tick_granularityus() > 0 && gasnett_tick_overheadus() > 0 && gasnett_gettimeofday_us() > (uint64_t)1000000 * 1000000);
+  CHECK(*gasnett_exe_name() == '/' && !access(gasnett_exe_name(), X_OK) && !GASNETT_TRACE_GET_TRACELOCAL());
+  GASNETT_TRACE_SET_TRACELOCAL(1);
+  gasnett_assume(of_c());
+  CHECK((uint64_t)GASNETT_MAX_THREADS == gex_System_QueryMaxThreads());
+  FN(void, _gasneti_threadkey_init, (void *));
+  FN(void, _gasnett_trace_printf_noop, (const char *, ...));
+  memset(gasnett_mmap(100000), 1, 100000);
+  CHECK(strlen(GASNET_CORE_VERSION_STR) && strlen(GASNET_EXTENDED_VERSION_STR));
+  /* Bytes that are needed, with and without a buffer. */
+  CHECK(gasnett_format_op(NULL, mask) != 0 && gasnett_format_op(text, mask) == gasnett_format_op(NULL, mask));
+  CHECK(strlen(text) + 1 == gasnett_format_op(NULL, mask) && strlen(text) <= strlen(all) && strstr(text, "GEX_OP_FCAS|GEX_OP_USER_NC"));
+  CHECK(gasnett_format_dt(text, GEX_DT_I32 | GEX_DT_DBL) == sizeof "GEX_DT_I32|GEX_DT_DBL" && !strcmp(text, "GEX_DT_I32|GEX_DT_DBL"));
+  CHECK(gasnett_format_ti(text, GEX_TI_ENTRY) == sizeof "GEX_TI_ENTRY" && gasnett_format_ti(NULL, 0) == 2);
+  long_text = (char *)malloc(gasnett_format_memveclist_bufsz(2));
+  gasnett_format_memveclist(long_text, 2, pieces);
+  CHECK(strlen(long_text) < gasnett_format_memveclist_bufsz(2) && strstr(long_text, "+18446744073709551615"));
+  gasnett_format_addrlist(text, 3, list, 9);
+  CHECK(strlen(text) < gasnett_format_addrlist_bufsz(3) && strstr(text, "3 entries of 9"));
+  gasnett_format_putsgets(text, NULL, tm, me, text, strides, text, strides, 4, counts, 2);
+  CHECK(strlen(text) < gasnett_format_putsgets_bufsz(2) && strstr(text, "3 by -16"));
+  free(long_text);
+}
+
 int main(int argc, char **argv) {
   GASNET_BEGIN_FUNCTION();
   start(&argc, &argv);
+  beside_the_specification();
   all_types(), all_constants(), objects(), messages(), extended(), gasnet1();
   posted(GASNET_GET_THREADINFO());
   GASNET_BLOCKUNTIL(1);

@@ -15,7 +15,7 @@ static void ask(gex_Token_t token, void *buf, size_t n, gex_AM_Arg_t one) {
   gex_AM_SrcDesc_t sd = gex_AM_PrepareReplyMedium(token, NULL, n, n, NULL, 0, 2);
   CHECK(gex_AM_SrcDescSize(sd) == n && (uintptr_t)gex_AM_SrcDescAddr(sd) % 16 == 0);
   memcpy(gex_AM_SrcDescAddr(sd), buf, n);
-  CHECK(!gex_AM_CommitReplyMedium2(sd, ANSWER, n, 1, 2));
+  CHECK(!gex_AM_CommitReplyMedium2_v2(sd, ANSWER, n, 0, 1, 2));
 }
 static void answer(gex_Token_t token, void *buf, size_t n, gex_AM_Arg_t one, gex_AM_Arg_t two) {
   (void)token;
@@ -38,7 +38,7 @@ static void long_ask(gex_Token_t token, void *buf, size_t n) {
     CHECK(gex_AM_SrcDescSize(sd) == gex_Token_MaxReplyLong(token, NULL, 0, 0) && (uintptr_t)gex_AM_SrcDescAddr(sd) % 16 == 0);
     memcpy(gex_AM_SrcDescAddr(sd), buf, n);
   }
-  CHECK(!gex_AM_CommitReplyLong0(sd, LONG_ANSWER, n, *(char **)to + (n == 100 ? 50000 : 0)));
+  CHECK(!gex_AM_CommitReplyLong0_v2(sd, LONG_ANSWER, n, *(char **)to + (n == 100 ? 50000 : 0), GEX_FLAG_IMMEDIATE));
 }
 static void long_answer(gex_Token_t token, void *buf, size_t n) {
   (void)token;
@@ -68,11 +68,11 @@ int main(int argc, char **argv) {
       CHECK(gex_AM_SrcDescSize(sd) >= lens[i]);
       fill(gex_AM_SrcDescAddr(sd), lens[i]);
       answers = 0;
-      CHECK(!gex_AM_CommitRequestMedium1(sd, ASK, lens[i], 11));
+      gex_AM_CommitRequestMedium1(sd, ASK, lens[i], 11);
       fill(mine, lens[i]);
       sd = gex_AM_PrepareRequestMedium(tm, to, mine, 1, max, &event, 0, 1);
       CHECK(gex_AM_SrcDescAddr(sd) == mine);
-      CHECK(!gex_AM_CommitRequestMedium(sd, ASK, lens[i], 11));
+      CHECK(!gex_AM_CommitRequestMedium_v2(sd, ASK, lens[i], 0, 11));
       gex_Event_Wait(event);
       GASNET_BLOCKUNTIL(answers == 2);
       CHECK(!gex_AM_CancelRequestMedium(gex_AM_PrepareRequestMedium(tm, to, NULL, 1, 9, NULL, 0, 0), 0));
@@ -81,18 +81,18 @@ int main(int argc, char **argv) {
     char *const at = base_of(to) + 50000 * me;
     gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, to, mine, sizeof mine, sizeof mine, at, GEX_EVENT_NOW, 0, 0);
     answers = 0;
-    CHECK(!gex_AM_CommitRequestLong0(sd, LONG_ASK, sizeof mine, at));
+    CHECK(!gex_AM_CommitRequestLong0_v2(sd, LONG_ASK, sizeof mine, at, 0));
     /* The library's own, longer than any medium one. */
     sd = gex_AM_PrepareRequestLong(tm, to, NULL, sizeof mine, sizeof mine, at, NULL, GEX_FLAG_IMMEDIATE, 0);
     CHECK(gex_AM_SrcDescSize(sd) == sizeof mine);
     fill(gex_AM_SrcDescAddr(sd), sizeof mine);
     GASNET_BLOCKUNTIL(1);
-    CHECK(!gex_AM_CommitRequestLong(sd, LONG_ASK, sizeof mine, at));
+    gex_AM_CommitRequestLong(sd, LONG_ASK, sizeof mine, at);
     GASNET_BLOCKUNTIL(answers == 2);
     sd = gex_AM_PrepareRequestLong(tm, to, NULL, 100, 100, NULL, NULL, 0, 0);
     fill(gex_AM_SrcDescAddr(sd), 100);
     GASNET_BLOCKUNTIL(1); /* does not poll: the condition holds */
-    CHECK(!gex_AM_CommitRequestLong(sd, LONG_ASK, 100, at + 45000));
+    CHECK(!gex_AM_CommitRequestLong_v2(sd, LONG_ASK, 100, at + 45000, 0));
     GASNET_BLOCKUNTIL(answers == 3);
   }
   return done();

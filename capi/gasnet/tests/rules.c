@@ -128,7 +128,7 @@ static void cancels(gex_Token_t token, void *buf, size_t n) {
   sd = gex_AM_PrepareReplyLong(token, buf, 1, 3, NULL, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE, 16);
   CHECK(!gex_AM_CancelReplyLong(sd, 0));
   sd = gex_AM_PrepareReplyMedium(token, buf, 1, 3, &replied, 0, 1);
-  CHECK(gex_AM_SrcDescAddr(sd) == buf && !gex_AM_CommitReplyMedium1(sd, ANY_ANSWER, 0, 1));
+  CHECK(gex_AM_SrcDescAddr(sd) == buf && !gex_AM_CommitReplyMedium1_v2(sd, ANY_ANSWER, 0, 0, 1));
 }
 
 static void negotiate(gex_Rank_t to) {
@@ -141,14 +141,14 @@ static void negotiate(gex_Rank_t to) {
     gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, to, mine, 3, sizeof mine, options[i], 0, 0);
     allowed();
     CHECK(gex_AM_SrcDescAddr(sd) == mine && gex_AM_SrcDescSize(sd) >= 3 && gex_AM_SrcDescSize(sd) <= sizeof mine);
-    CHECK(!gex_AM_CommitRequestMedium0(sd, CANCELS, 3));
+    CHECK(!gex_AM_CommitRequestMedium0_v2(sd, CANCELS, 3, 0));
     if (i == 1) gex_NBI_Wait(GEX_EC_AM, 0);
     if (i == 2) gex_Event_Wait(event), event = GEX_EVENT_NO_OP;
     GASNET_BLOCKUNTIL(answers == 1);
     /* An address that is said at the commit alone; no bytes, so it may be any. */
     do sd = gex_AM_PrepareRequestLong(gex_TM_Pair(ep, 0), to, mine, 1, 8, NULL, options[i], GEX_FLAG_IMMEDIATE, 1);
     while (sd == GEX_AM_SRCDESC_NO_OP);
-    CHECK(!gex_AM_CommitRequestLong1(sd, ASK, 0, anywhere[i], i));
+    CHECK(!gex_AM_CommitRequestLong1_v2(sd, ASK, 0, anywhere[i], 0, i));
     if (i == 2) gex_Event_Wait(event);
     gex_NBI_Wait(GEX_EC_AM, 0);
     GASNET_BLOCKUNTIL(answers == 2);

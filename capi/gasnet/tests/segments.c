@@ -38,6 +38,12 @@ int main(int argc, char **argv) {
   memset(lent, 7, 300000);
   CHECK(!gex_Segment_Create(&other, client, lent + 100, 200000, GEX_MK_HOST, 0));
   CHECK(gex_Segment_QueryAddr(other) == lent + 100 && gex_Segment_QuerySize(other) == 200000);
+  /* What is no endpoint, no segment or a flag binds nothing. */
+  gex_System_SetVerboseErrors(0);
+  CHECK(gex_EP_BindSegment(GEX_EP_INVALID, other, 0) == GASNET_ERR_BAD_ARG && gex_EP_BindSegment((gex_EP_t)(void *)&len, other, 0) == GASNET_ERR_BAD_ARG);
+  CHECK(gex_EP_BindSegment(ep, GEX_SEGMENT_INVALID, 0) == GASNET_ERR_BAD_ARG && gex_EP_BindSegment(ep, other, 1) == GASNET_ERR_BAD_ARG);
+  CHECK(gex_EP_QuerySegment(ep) == GEX_SEGMENT_INVALID);
+  gex_System_SetVerboseErrors(1);
   gex_Segment_SetCData(other, own);
   CHECK(gex_Segment_QueryCData(other) == own && gex_Segment_QueryClient(other) == client);
   lent[5000] = 8;

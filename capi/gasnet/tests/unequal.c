@@ -2,7 +2,7 @@
  * ranks: 2 3
  * run: barrier = says rank 0 is in a barrier of 0 bytes, and rank 1 in a broadcast of 8 bytes with root 0
  * run: root = says rank 0 is in a broadcast of 8 bytes with root 0, and rank 1 in a broadcast of 8 bytes with root 1
- * run: domain = says rank 0 is in a domain of atomics of type 0x1 with operations 0x1, and rank 1 in a domain of atomics of type 0x2 */
+ * run: domain = says rank 0 is in a domain of atomics of type 0x1 with operations 0x8, and rank 1 in a domain of atomics of type 0x2 */
 #include "test.h"
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>

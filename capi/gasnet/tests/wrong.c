@@ -33,8 +33,8 @@
  * run: atomic-outside = says gex_AD_Op: expected 4 aligned bytes in the segment of rank 0
  * run: atomic-op = says gex_AD_Op: expected data type
  * run: atomic-bits = says gex_AD_Create: expected no bitwise operation of data type 0x10
- * run: reduce-bits = says gex_Coll_ReduceToAllNB: operation 0x80 of data type 0x10 is not defined
- * run: reduce-user = says gex_Coll_ReduceToAllNB: operation 0x1 of data type 0x40 is not defined
+ * run: reduce-bits = says gex_Coll_ReduceToAllNB: operation 0x1 of data type 0x10 is not defined
+ * run: reduce-user = says gex_Coll_ReduceToAllNB: operation 0x8 of data type 0x40 is not defined
  * run: reduce-nothing = says gex_Coll_ReduceToAllNB: expected some elements of 4 bytes, got 0 of 4
  * run: reduce-size = says gex_Coll_ReduceToAllNB: expected some elements of 8 bytes, got 1 of 4
  * run: broadcast-root = says gex_Coll_BroadcastNB: expected a rank below

@@ -60,15 +60,13 @@ pub(super) fn catch(device: *mut Device<'static, Process>) {
     }
 }
 
-/// Signals that another process sends to this one are for the dispatcher, not for this thread. A
-/// trap of this thread's own ends the process all the same.
+/// Signals that another process sends to this one are for the dispatcher, not for this thread: also those that a program
+/// handles. A trap of this thread's own ends the process all the same.
 pub(super) fn leave_to_dispatcher() {
     // SAFETY: all zeros is a value of it, an empty set.
     let mut signals: libc::sigset_t = unsafe { MaybeUninit::zeroed().assume_init() };
-    for (signal, _) in TRAPS {
-        // SAFETY: a set of its own.
-        unsafe { libc::sigaddset(&raw mut signals, signal) };
-    }
+    // SAFETY: a set of its own.
+    unsafe { libc::sigfillset(&raw mut signals) };
     // SAFETY: as before; the set that was blocked until now is not requested.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, null_mut()) };
 }

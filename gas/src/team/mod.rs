@@ -6,7 +6,7 @@
 //! that all have begun s + 1, and have read what was there. Steps wrap.
 //!
 //! ```text
-//! side: step u32 · call: 2 × u32 · 52 bytes · part
+//! side: step u32 · call: 3 × u32 · 48 bytes · part
 //! ```
 //!
 //! Other ranks can write there what they like, so a member takes its own part from its private memory.
@@ -22,7 +22,7 @@ use crate::{BarrierName, GasError, Rank};
 use hamr_comm::world::{AtomicOp, OutOfReach, RankId, SegAddr};
 
 /// Of the words of a call, and of a part, on a side. Scratches lie in their segments ([`Team::of`]): no sum overflows.
-const CALL_AT: [u64; 2] = [4, 8];
+const CALL_AT: [u64; 3] = [4, 8, 12];
 const PART_AT: u64 = 64;
 
 /// Members of a team. Images are small.

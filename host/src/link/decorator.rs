@@ -46,6 +46,10 @@ pub trait Decorator: Send + Sync {
     fn doorbell(&self) -> u32 {
         self.inner().doorbell()
     }
+    /// [`Link::exit_code`].
+    fn exit_code(&self) -> Option<u8> {
+        self.inner().exit_code()
+    }
     /// [`Link::terminate`].
     fn terminate(&self) {
         self.inner().terminate();
@@ -117,6 +121,9 @@ impl<D: Decorator> Link for D {
     }
     fn doorbell(&self) -> u32 {
         Decorator::doorbell(self)
+    }
+    fn exit_code(&self) -> Option<u8> {
+        Decorator::exit_code(self)
     }
     fn terminate(&self) {
         Decorator::terminate(self);

@@ -89,6 +89,11 @@ pub trait Link: Send + Sync {
     fn doorbell(&self) -> u32 {
         0
     }
+    /// How the peer's process has ended, as a shell has it: its exit code, or 128 and a signal. `None`: it runs, or
+    /// there is none.
+    fn exit_code(&self) -> Option<u8> {
+        None
+    }
     /// Asks the peer's process to end, where it has one; returns at once.
     fn terminate(&self) {}
     /// Ends the peer and returns when it writes nothing any more.

@@ -67,6 +67,8 @@ pub struct WorldError {
     pub name: String,
     /// How it ended; of a crash, with its text.
     pub why: String,
+    /// The code that a shell would have for that end, where the rank is a process: its exit code, or 128 and a signal.
+    pub code: Option<u8>,
 }
 
 /// A task of a rank that waits.

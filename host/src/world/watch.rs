@@ -104,7 +104,7 @@ impl Watched {
             for ((rank, node), stall) in (0..).map(RankId).zip(&self.nodes).zip(&mut stalls) {
                 // In this order: a rank publishes its code before it ends.
                 let is_alive = node.is_alive();
-                let lost = |why| Err(WorldError { rank, name: node.device().name.clone(), why });
+                let lost = |why| Err(WorldError { rank, name: node.device().name.clone(), why, code: code_of(node) });
                 let outcome = match (self.exit_code(rank), self.stall) {
                     (Some(code), _) => Ok(code),
                     (None, _) if !is_alive => lost(node.device().loss_reason()),
@@ -190,6 +190,13 @@ impl Watched {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The code for the end of a rank that has left none: a trap was a signal, before the image ended by itself.
+fn code_of(node: &Node) -> Option<u8> {
+    let link = &node.device().link;
+    let trap = node.last_crash().filter(|_| link.kind() == "shm").and_then(|crash| crash.exit_code());
+    trap.or_else(|| link.exit_code())
 }
 
 fn publish(front: &Window<Shared>, at: u64, value: u32) {

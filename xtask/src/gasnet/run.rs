@@ -15,6 +15,8 @@ const WIDTH: usize = 90;
 pub(super) struct Program {
     pub(super) name: String,
     pub(super) path: PathBuf,
+    /// Else it is a program of others, in which a line may be a directive by chance.
+    pub(super) is_ours: bool,
     /// None: all.
     ranks: Option<Vec<u32>>,
     runs: Vec<Run>,
@@ -48,18 +50,18 @@ enum Expected {
 }
 
 impl Program {
-    /// Reads what a program's comment says. `arguments` are instead of its runs. Where it is not strict, a line
-    /// that is not understood counts for nothing.
+    /// Reads what a program's comment says. `arguments` are instead of its runs. In one of others, a line that is not
+    /// understood counts for nothing.
     pub(super) fn read(
         name: String,
         path: &Path,
         arguments: Option<Vec<String>>,
-        is_strict: bool,
+        is_ours: bool,
     ) -> Result<Self, Error> {
         let bytes = fs::read(path).map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
-        let mut program = Self { name, path: path.to_owned(), ranks: None, runs: Vec::new() };
+        let mut program = Self { name, path: path.to_owned(), is_ours, ranks: None, runs: Vec::new() };
         match program.parse(&String::from_utf8_lossy(&bytes)) {
-            Err(why) if is_strict => return Err(why),
+            Err(why) if is_ours => return Err(why),
             Err(_) => (program.ranks, program.runs) = (None, Vec::new()),
             Ok(()) => {}
         }
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Program, Error> {
-        let mut program = Program { name: "a".into(), path: "a.c".into(), ranks: None, runs: Vec::new() };
+        let mut program = Program { name: "a".into(), path: "a.c".into(), is_ours: true, ranks: None, runs: Vec::new() };
         program.parse(text).map(|()| program)
     }
 

@@ -1,5 +1,5 @@
-/* Red team, round 2, part B: lists of gex_TM_Create that are none. Each is one sentence; on eabe526c the ranks get teams
- * that are smaller than their lists, and go on.
+/* Lists of gex_TM_Create that are none: members with other lists, a rank that does not exist, a rank twice. Each is one
+ * sentence.
  * ranks: 2
  * run: differ = says gex_TM_Create
  * run: jobrank = says gex_TM_Create

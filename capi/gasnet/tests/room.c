@@ -1,5 +1,5 @@
-/* Red team, round 2, part B: a thread of PAR that waits for room at a rank keeps the others out of the library; on
- * eabe526c the job does not end by gasnet_exit (and then with another code), and a request to oneself waits.
+/* A thread of PAR that waits for room at a rank keeps no other out of the library: the job ends by gasnet_exit, and a request
+ * to oneself does not wait.
  * ranks: 2
  * run: exit = exit 3
  * run: other = exit 0 */

@@ -1,9 +1,12 @@
-/* Red team, round 2, part B: what a rank states on its board is believed.
- * segment: rank 1 states a segment that its part of the world does not have; on eabe526c a put of rank 0 to it leaves the
- * world: here into a variable of rank 0.
- * process: rank 1 states another process than its own; on eabe526c rank 0 sends that one SIGQUIT when it exits.
+/* What a rank states on its board is a claim about itself.
+ * segment: rank 1 states a segment that its part of the world does not have, to which a put of rank 0 would leave the world:
+ * here into a variable of rank 0. Likewise one that is too long, or wraps.
+ * process: rank 1 writes another process wherever its own might have been. No rank sends a signal to another process.
  * ranks: 2
  * run: segment = says gex_EP_PublishBoundSegment
+ * run: long = says gex_EP_PublishBoundSegment
+ * run: wraps = says gex_EP_PublishBoundSegment
+ * run: owner = says gex_EP_PublishBoundSegment
  * run: process = exit 0 */
 #include "test.h"
 
@@ -31,10 +34,10 @@ static int process(uint64_t *told) {
     gasnet_exit(0);
   }
   meet();
-  const pid_t own = (pid_t)board()[0], other = (pid_t)*told;
-  CHECK(own == getpid());
-  board()[0] = (uint64_t)other;
-  /* It does not exit, so rank 0 asks it to. */
+  const pid_t other = (pid_t)*told;
+  /* All facts but one: it does not exit, so it is asked to. */
+  for (int i = 0; i < 512; i++)
+    if (i != 3) board()[i] = (uint64_t)other;
   for (;;) {
     char path[64], line[256] = "";
     snprintf(path, sizeof path, "/proc/%d/stat", (int)other);
@@ -42,7 +45,7 @@ static int process(uint64_t *told) {
     const int is_there = file && fgets(line, sizeof line, file) && !strstr(line, ") Z");
     if (file) fclose(file);
     if (!is_there) {
-      fprintf(stderr, "rank 0 has ended process %d, which is no rank\n", (int)other);
+      fprintf(stderr, "process %d has ended, which is no rank\n", (int)other);
       abort();
     }
     usleep(1000);
@@ -62,8 +65,10 @@ int main(int argc, char **argv) {
   if (!me) gex_RMA_PutBlockingVal(tm, 1, owner, (uintptr_t)&variable - (uintptr_t)local, 8, 0);
   meet();
   if (me) {
-    board()[4] = *told;
-    board()[2] = 4096;
+    if (!strcmp(argv[1], "segment")) board()[4] = *told, board()[2] = 4096;
+    if (!strcmp(argv[1], "long")) board()[2] = gasnet_getMaxLocalSegmentSize() + 1;
+    if (!strcmp(argv[1], "wraps")) board()[4] = 4096, board()[2] = ~(uint64_t)4095;
+    if (!strcmp(argv[1], "owner")) board()[1] = ~(uint64_t)4095;
   }
   /* Rank 1 publishes nothing anew. */
   CHECK(!gex_EP_PublishBoundSegment(tm, me ? NULL : &mine, me ? 0 : 1, 0));
