@@ -7,6 +7,8 @@ mod call;
 mod common;
 #[path = "cli/examples.rs"]
 mod examples;
+#[path = "cli/inputs.rs"]
+mod inputs;
 #[path = "cli/modules.rs"]
 mod modules;
 #[path = "cli/run.rs"]
