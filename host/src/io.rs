@@ -68,14 +68,18 @@ fn without_wait(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 fn regular(kind: FileType) -> Result<()> {
-    let got = match kind {
-        kind if kind.is_file() => return Ok(()),
-        kind if kind.is_dir() => "a directory",
-        kind if kind.is_fifo() => "a pipe",
-        kind if kind.is_socket() => "a socket",
-        _ => "a device",
-    };
-    Err(wrong(got))
+    irregular(kind).map_or(Ok(()), |got| Err(wrong(got)))
+}
+
+/// What there is in place of a regular file.
+pub(crate) fn irregular(kind: FileType) -> Option<&'static str> {
+    match kind {
+        kind if kind.is_file() => None,
+        kind if kind.is_dir() => Some("a directory"),
+        kind if kind.is_fifo() => Some("a pipe"),
+        kind if kind.is_socket() => Some("a socket"),
+        _ => Some("a device"),
+    }
 }
 
 fn wrong(got: &str) -> Error {

@@ -9,6 +9,7 @@ pub(crate) use state::{DeviceWords, HostWords, WindowState};
 #[cfg(feature = "device-logs")]
 pub(crate) use state::{epoch_of, laid_out_epoch};
 
+use crate::io::irregular;
 use crate::mapping::map_window;
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::preamble::PREAMBLE_BYTES;
@@ -88,7 +89,10 @@ pub(crate) fn split_rank(path: &Path) -> (&Path, Option<RankId>) {
 fn open_file(path: &Path) -> Result<Window<Shared>, InspectError> {
     let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };
     let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
-    let file = crate::io::open(path).map_err(os("opening it for reading"))?;
+    let file = crate::io::open(path).map_err(|e| match path.metadata().map(|facts| irregular(facts.file_type())) {
+        Ok(Some(got)) => not(got.into()),
+        _ => os("looking for a window")(e),
+    })?;
     let len = file.metadata().map_err(os("reading its size"))?.len();
     if len < PREAMBLE_BYTES {
         return Err(not(format!("{len} bytes, fewer than the {PREAMBLE_BYTES} that every window begins with")));
