@@ -49,7 +49,7 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     }
     let compiler = compiler_for(name, target, dir)?;
     let is_module = target.kind.is_module();
-    eprintln!("hamr: building {what} {name} for {} ({})", target.triple, target.kind.text());
+    crate::io::note(format_args!("hamr: building {what} {name} for {} ({})", target.triple, target.kind.text()));
     let mut command = compiler.cargo(if is_module { "rustc" } else { "build" }, &target.triple);
     command
         .current_dir(dir)

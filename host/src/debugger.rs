@@ -19,9 +19,9 @@ pub(crate) struct Debugger {
 
 impl Debugger {
     /// What the environment asks for.
-    pub(crate) fn from_environment() -> Option<Self> {
-        let value = std::env::var(VARIABLE).ok().filter(|value| !value.is_empty())?;
-        Some(Self { breakpoint: (value != "1").then_some(value) })
+    pub(crate) fn from_environment() -> Result<Option<Self>, Error> {
+        let value = crate::settings::variable(VARIABLE)?;
+        Ok(value.map(|value| Self { breakpoint: (value != "1").then_some(value) }))
     }
 
     /// Stops in this handler.

@@ -11,10 +11,11 @@ use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_SECTION};
 use hamr_comm::abi::version::AbiVersion;
 use object::{Architecture, Object, ObjectSection, ObjectSegment};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,10 +61,14 @@ impl Image {
     }
 
     /// The image that an argument names: a file, or the name of what builds it.
-    pub(crate) fn of_argument(text: &str) -> Result<Self, Error> {
-        match file_in(text) {
-            Some(path) => Self::file(path),
-            None => Ok(Self::named(text)),
+    pub(crate) fn of_argument(text: &OsStr) -> Result<Self, Error> {
+        match (file_in(text), text.to_str()) {
+            (Some(path), _) => Self::file(path),
+            (None, Some(name)) => Ok(Self::named(name)),
+            (None, None) => {
+                let why = "expected a file, or the name of a package, which is text, found no such file".into();
+                Err(Error::BadImage { path: text.into(), why })
+            }
         }
     }
 
@@ -85,8 +90,8 @@ impl Image {
     ///
     /// # Errors
     /// When the file cannot be read or is neither image nor module.
-    pub fn module(text: &str) -> Result<Self, Error> {
-        Self::of_argument(text)
+    pub fn module(text: impl AsRef<OsStr>) -> Result<Self, Error> {
+        Self::of_argument(text.as_ref())
     }
 
     /// A program of this machine that is to be a rank of a world ([`crate::world::main`]), started
@@ -118,9 +123,11 @@ impl Image {
 }
 
 /// The file that an argument names; `None` when it is a name.
-pub(crate) fn file_in(text: &str) -> Option<&Path> {
+pub(crate) fn file_in(text: &OsStr) -> Option<&Path> {
     let path = Path::new(text);
-    (text.contains('/') || path.is_file()).then_some(path)
+    // A folder may be called as the package in it.
+    let is_there = || path.metadata().is_ok_and(|facts| !facts.is_dir());
+    (text.as_bytes().contains(&b'/') || is_there()).then_some(path)
 }
 
 fn locate(name: &str, target: &Target) -> Result<PathBuf, Error> {
@@ -320,8 +327,15 @@ impl FileBytes {
             why: format!("expected an ELF file, cannot read it: {e}"),
         };
         let absolute = std::path::absolute(path).map_err(unreadable)?;
-        let mut file = File::open(path).map_err(unreadable)?;
+        let mut file = crate::io::open(path).map_err(unreadable)?;
+        // A file that is none may be longer than memory.
         let mut bytes = Vec::new();
+        file.by_ref().take(object::elf::ELFMAG.len() as u64).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes != object::elf::ELFMAG {
+            let len = file.metadata().map_err(unreadable)?.len();
+            let why = format!("expected an ELF file, got {len} bytes that are none");
+            return Err(Error::BadImage { path: path.into(), why });
+        }
         file.read_to_end(&mut bytes).map_err(unreadable)?;
         Ok(Self { path: absolute, file: Opened(Arc::new(file)), bytes })
     }

@@ -50,6 +50,13 @@ pub trait Launcher: Send + Sync {
     fn describe(&self) -> String;
     /// What images must be made for; `None` when this kind takes none.
     fn target(&self, argument: &str) -> Result<Option<Target>, Error>;
+    /// Looks for what starts these devices, before an image is built for them.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn check(&self, _argument: &str) -> Result<(), Error> {
+        Ok(())
+    }
     /// Do these devices run the handlers of this program, in this process, as ranks of a world?
     fn is_this_program(&self) -> bool {
         false

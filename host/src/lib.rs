@@ -59,6 +59,7 @@ mod error;
 mod fault;
 mod image;
 pub mod inspect;
+pub mod io;
 mod keys;
 mod launcher;
 pub mod link;

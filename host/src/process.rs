@@ -99,8 +99,20 @@ impl Drop for Process {
     }
 }
 
+/// What [`is_processor`] accepts, for messages.
+pub(crate) const PROCESSORS: &str = "a processor from 0 to 1023, or none";
+
+/// True if a set of processors has room for this number. Whether there is such a processor, the system says.
+pub(crate) fn is_processor(cpu: usize) -> bool {
+    cpu < rustix::thread::CpuSet::MAX_CPU
+}
+
 /// Runs a device's dispatcher on one processor. `thread` is a process or one thread of it.
 pub(crate) fn pin(thread: Pid, cpu: usize) -> Result<(), Error> {
+    if !is_processor(cpu) {
+        let (option, expected) = ("Options::cpu", PROCESSORS.into());
+        return Err(Error::InvalidConfig { option, expected, got: cpu.to_string() });
+    }
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
     let what = || format!("pinning the device to processor {cpu}");

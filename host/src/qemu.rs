@@ -101,6 +101,16 @@ impl Launcher for QemuLauncher {
         Ok(Some(Target { triple: machine.triple.into(), kind: ImageKind::BARE, isa: machine.isa }))
     }
 
+    fn check(&self, argument: &str) -> Result<(), Error> {
+        let machine = self.find(argument)?;
+        let device = match &self.machines {
+            Machines::Named(_) => format!("qemu:{argument}"),
+            Machines::One(_) => machine.name.into(),
+        };
+        let found = hamr_qemu::Program::find(machine);
+        found.map(drop).map_err(|why| Error::Launch { device, why: why.to_string() })
+    }
+
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let &LaunchRequest { device, window_len, .. } = request;
         // What a card's memory must be. No code touches the memory behind the window, so it takes

@@ -97,11 +97,11 @@ impl Runtime {
     /// # Errors
     /// As for [`Self::open`], and sizes that cannot be laid out.
     pub fn open_with(&self, spec: &str, image: Image, options: Options) -> Result<Node, Error> {
-        if let Some(debugger) = Debugger::from_environment()
+        if let Some(debugger) = Debugger::from_environment()?
             && let Some(held) = self.held(spec, debugger)?
         {
             let say = |command: &str| {
-                eprintln!("hamr: device {spec} waits for gdb: {command}");
+                crate::io::note(format_args!("hamr: device {spec} waits for gdb: {command}"));
                 Ok(())
             };
             return self.open_held(spec, &held, image, options, say);
@@ -171,6 +171,14 @@ impl Runtime {
         launcher.target(argument)
     }
 
+    /// Is there a device of this name, and what starts it? Nothing is started.
+    #[cfg(feature = "cli")]
+    pub(crate) fn check(&self, spec: &str) -> Result<(), Error> {
+        let (launcher, argument) = self.launcher(spec)?;
+        launcher.target(argument)?;
+        launcher.check(argument)
+    }
+
     pub(crate) fn launcher<'s>(&self, spec: &'s str) -> Result<(&dyn Launcher, &'s str), Error> {
         let (kind, argument) = spec.split_once(':').unwrap_or((spec, ""));
         let launcher = self.launchers.get(kind).ok_or_else(|| Error::UnknownDevice {
@@ -183,7 +191,9 @@ impl Runtime {
 
 /// The file to load, where the launcher takes one.
 fn resolve(launcher: &dyn Launcher, argument: &str, image: Image) -> Result<Option<ImageFile>, Error> {
-    launcher.target(argument)?.map(|target| image.resolve(&target)).transpose()
+    let target = launcher.target(argument)?;
+    launcher.check(argument)?;
+    target.map(|target| image.resolve(&target)).transpose()
 }
 
 fn start(

@@ -320,7 +320,7 @@ impl Drop for Keeper {
 /// # Errors
 /// When there is none.
 pub fn stop(name: &str) -> Result<(), Error> {
-    let fail = |why| Error::Launch { device: format!("at:{name}"), why };
+    let fail = |why| Error::Bus { device: format!("at:{name}"), why };
     let socket = protocol::connect(name, Ask::Stop).map_err(fail)?;
     // Not an answer but the end, which is no packet.
     let mut fds = [PollFd::new(&socket, PollFlags::IN)];

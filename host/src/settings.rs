@@ -5,6 +5,7 @@
 mod value;
 
 use crate::{Error, Options};
+use std::ffi::OsString;
 use std::str::FromStr;
 use value::Value;
 
@@ -77,9 +78,8 @@ impl Setting {
     /// # Errors
     /// [`Error::InvalidConfig`] names a variable whose value cannot be read.
     pub fn from_environment() -> Result<Vec<Self>, Error> {
-        let value = |row: &Row| std::env::var_os(row.variable).filter(|value| !value.is_empty());
-        let given = TABLE.iter().filter_map(|row| Some((row, value(row)?)));
-        given.map(|(row, value)| Self::new(row, row.variable, &value.to_string_lossy())).collect()
+        let given = TABLE.iter().filter_map(|row| Some((row, variable(row.variable).transpose()?)));
+        given.map(|(row, value)| Self::new(row, row.variable, &value?)).collect()
     }
 
     fn new(row: &'static Row, written: &'static str, value: &str) -> Result<Self, Error> {
@@ -127,6 +127,26 @@ impl FromStr for Setting {
     }
 }
 
+/// The value of a variable; `None` where it is not set, or empty.
+///
+/// # Errors
+/// [`Error::InvalidConfig`] names a variable whose value is no text.
+pub(crate) fn variable(name: &'static str) -> Result<Option<String>, Error> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| text(name, value)).transpose()
+}
+
+/// A value that must be text.
+///
+/// # Errors
+/// [`Error::InvalidConfig`] names where it is written.
+pub(crate) fn text(written: &'static str, value: OsString) -> Result<String, Error> {
+    value.into_string().map_err(|value| Error::InvalidConfig {
+        option: written,
+        expected: "text in UTF-8".into(),
+        got: value.as_encoded_bytes().escape_ascii().to_string(),
+    })
+}
+
 /// The values of a field.
 const fn values<T: Value>(_: fn(&Options) -> &T) -> &'static str {
     T::VALUES
@@ -157,7 +177,7 @@ mod tests {
             ("spin=20us", Options { spin: Duration::from_micros(20), ..options.clone() }),
             ("restart=false", Options { restart: false, ..options.clone() }),
             ("log_level=trace", Options { log_level: LogLevel::TRACE, ..options.clone() }),
-            ("cpu=1", Options { cpu: Some(1), ..options.clone() }),
+            ("cpu=1023", Options { cpu: Some(1023), ..options.clone() }),
             ("wait=sleep", Options { wait: WaitMode::Sleep, ..options.clone() }),
             ("max_outstanding=9", Options { max_outstanding: 9, ..options }),
         ];
@@ -183,6 +203,8 @@ mod tests {
             ("heap=1T", "heap: expected bytes, or with K, M or G, got 1T"),
             ("spin=5", "spin: expected a time such as 300us, 50ms or 1.5s, got 5"),
             ("deadline=-1s", "deadline: expected a time such as 300us, 50ms or 1.5s, or none, got -1s"),
+            ("cpu=1024", "cpu: expected a processor from 0 to 1023, or none, got 1024"),
+            ("cpu=18446744073709551615", "cpu: expected a processor from 0 to 1023, or none, got 18446744073709551615"),
             ("restart=", "restart: expected true or false, got "),
             ("wait=never", "wait: expected spin, adaptive or sleep, got never"),
         ] {

@@ -1,7 +1,10 @@
 //! The implicit start of `#[hamr::main]`: a device chosen by command line and environment.
 
+use crate::io::note;
+use crate::settings::{text, variable};
 use crate::{Error, Image, Node, Options, Runtime, Setting};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{ExitCode, Termination};
 
 /// The arguments of a program with `#[hamr::main]`, without the program's name and without those that
@@ -18,12 +21,12 @@ pub fn run<R: Termination>(image: Option<&str>, main: fn(&Node) -> R) -> ExitCod
     match &opened {
         Ok((_, node)) => {
             for warning in node.warnings() {
-                eprintln!("{}: warning: {warning}", program());
+                note(format_args!("{}: warning: {warning}", program()));
             }
             main(node).report()
         }
         Err(why) => {
-            eprintln!("{}: {}", program(), why.to_string().replace('\n', " "));
+            note(format_args!("{}: {}", program(), why.to_string().replace('\n', " ")));
             ExitCode::from(2)
         }
     }
@@ -35,7 +38,10 @@ fn open(image: Option<&str>) -> Result<(Runtime, Node), Error> {
     for setting in Setting::from_environment()?.iter().chain(&settings) {
         setting.apply(&mut options);
     }
-    let device = device.or_else(device_in_environment).unwrap_or_else(|| "shm".into());
+    let device = match device {
+        Some(device) => device,
+        None => device_in_environment()?.unwrap_or_else(|| "shm".into()),
+    };
     let runtime = Runtime::new()?;
     // Before the search for an image, which may build one.
     let takes_image = runtime.target(&device)?.is_some();
@@ -52,8 +58,8 @@ fn open(image: Option<&str>) -> Result<(Runtime, Node), Error> {
 }
 
 /// What `HAMR_DEVICE` names.
-pub(crate) fn device_in_environment() -> Option<String> {
-    std::env::var("HAMR_DEVICE").ok().filter(|name| !name.is_empty())
+pub(crate) fn device_in_environment() -> Result<Option<String>, Error> {
+    variable("HAMR_DEVICE")
 }
 
 fn program() -> String {
@@ -64,7 +70,7 @@ fn program() -> String {
 /// Arguments of a program of which the library takes some.
 struct Arguments {
     device: Option<String>,
-    image: Option<String>,
+    image: Option<OsString>,
     settings: Vec<Setting>,
     /// The program's own.
     rest: Vec<OsString>,
@@ -81,20 +87,23 @@ impl Arguments {
                 read.rest.extend(all);
                 break;
             }
-            let text = argument.to_str().unwrap_or_default();
-            let (name, value) =
-                text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_string())));
-            let Some(name) = ["--device", "--image", "--option"].into_iter().find(|known| *known == name) else {
+            let bytes = argument.as_bytes();
+            let (name, value) = match bytes.iter().position(|byte| *byte == b'=') {
+                Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned())),
+                None => (bytes, None),
+            };
+            let known = ["--device", "--image", "--option"].into_iter().find(|known| known.as_bytes() == name);
+            let Some(name) = known else {
                 read.rest.push(argument);
                 continue;
             };
-            let value = value.or_else(|| all.next().and_then(|next| next.into_string().ok()));
+            let value = value.or_else(|| all.next());
             let missing = || Error::InvalidConfig { option: name, expected: "a value".into(), got: "none".into() };
             let value = value.ok_or_else(missing)?;
             match name {
-                "--device" => read.device = Some(value),
+                "--device" => read.device = Some(text(name, value)?),
                 "--image" => read.image = Some(value),
-                _ => read.settings.push(value.parse()?),
+                _ => read.settings.push(text(name, value)?.parse()?),
             }
         }
         Ok(read)
@@ -117,6 +126,14 @@ mod tests {
         {
             let error = read(&[wrong]).err().expect("refused").to_string();
             assert!(error.starts_with(expected), "{error}");
+        }
+        let odd = |text: &[u8]| OsStr::from_bytes(text).to_owned();
+        let read_all = Arguments::read([odd(b"--image=caf\xe9"), odd(b"\xff"), odd(b"--x=\xff")]).expect("bytes");
+        assert_eq!(read_all.image, Some(odd(b"caf\xe9")));
+        assert_eq!(read_all.rest, [odd(b"\xff"), odd(b"--x=\xff")]);
+        for wrong in [&[&b"--device=a\xff"[..]][..], &[b"--option", b"cpu=\xff"]] {
+            let error = Arguments::read(wrong.iter().map(|text| odd(text))).err().expect("refused").to_string();
+            assert!(error.contains(": expected text in UTF-8, got ") && error.ends_with("\\xff"), "{error}");
         }
     }
 }

@@ -151,7 +151,7 @@ impl Symbols {
         let Some(path) = &self.file else {
             return Err(format!("no image file is known, the image runs build {}", hex(&self.running)));
         };
-        std::fs::read(path).map_err(|e| self.unreadable(&e))
+        crate::io::read(path).map_err(|e| self.unreadable(&e))
     }
 
     /// The names of another build would be wrong.

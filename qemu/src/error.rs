@@ -7,11 +7,17 @@ use crate::version::{MINIMUM, Version};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such program.
-    #[error("expected `{program}` in PATH or unpacked as {places}, found none; {command} unpacks it")]
+    #[error(
+        "expected `{program}` in PATH{}", if places.is_empty() {
+            format!(", found none, nor a folder to unpack it in; set HOME or XDG_CACHE_HOME, then {command} unpacks it")
+        } else {
+            format!(" or unpacked as {places}, found none; {command} unpacks it")
+        }
+    )]
     Absent {
         /// The program's name.
         program: &'static str,
-        /// Where it was searched beside `PATH`.
+        /// Where it was searched beside `PATH`; empty where no folder is known.
         places: String,
         /// The command that brings it.
         command: SetupCommand,
@@ -31,7 +37,7 @@ pub enum Error {
     Unversioned {
         /// The program's name or file.
         program: String,
-        /// The first line that it printed.
+        /// The first line that it printed, or wrote to standard error.
         said: String,
     },
     /// The program does not print its version in time.
@@ -52,6 +58,14 @@ pub enum Error {
     NoApt {
         /// The program that is missing.
         tool: String,
+    },
+    /// The folder to unpack to cannot be made.
+    #[error("{}: cannot make this folder to unpack QEMU in: {source}; set XDG_CACHE_HOME or HOME to one that can be written", folder.display())]
+    Folder {
+        /// The folder.
+        folder: std::path::PathBuf,
+        /// The system's error.
+        source: std::io::Error,
     },
     /// There is no folder to unpack to.
     #[error("expected XDG_CACHE_HOME or HOME to name an absolute folder to unpack QEMU in, found neither; set one")]
@@ -111,7 +125,7 @@ impl Error {
 }
 
 /// The command that brings QEMU ([`crate::setup`]), as a person types it. It names the running
-/// `hamr` by its file, which may not be in `PATH`.
+/// `hamr` by its file, which may not be in `PATH`; another program's user runs that of the checkout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SetupCommand;
 
@@ -121,7 +135,10 @@ impl std::fmt::Display for SetupCommand {
         match program.file_name().and_then(|name| name.to_str()) {
             Some("hamr") => write!(f, "`{} setup`", program.display()),
             Some("xtask") => f.write_str("`cargo xtask setup`"),
-            _ => f.write_str("`hamr setup`"),
+            _ => match crate::folders::checkout() {
+                Some(checkout) => write!(f, "`cargo run -- setup` in {}", checkout.display()),
+                None => f.write_str("`hamr setup`"),
+            },
         }
     }
 }

@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 /// existed before.
 const MARKS: [&str; 2] = ["CACHEDIR.TAG", ".rustc_info.json"];
 
-/// The folders that may have unpacked packages, best first; new packages go into the first. A
-/// program inside a cargo target folder uses a folder there, which `cargo clean` removes. Every
-/// program also uses the user's cache.
+/// The checkout that this crate was built from, where it is still there.
+pub(crate) fn checkout() -> Option<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|folder| folder.join("qemu/Cargo.toml").is_file())
+}
+
+/// The folders that may have unpacked packages, best first. A program inside a cargo target folder
+/// uses a folder there, which `cargo clean` removes. Every program also uses the user's cache, the last.
 pub fn folders() -> Vec<PathBuf> {
     let program = std::env::current_exe().unwrap_or_default();
     list(&program, std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"), |file| file.is_file())

@@ -32,7 +32,7 @@ pub use error::{Error, SetupCommand};
 pub use folders::folders;
 pub use machine::{Card, Exit, Machine, Run};
 pub use packages::Packages;
-pub use program::{Program, setup};
+pub use program::{Program, Reach, setup};
 pub use server::MachineDoorbells;
 pub use start::{Started, start, vcpu_thread};
 pub use version::{MINIMUM, Version};

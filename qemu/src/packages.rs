@@ -180,7 +180,7 @@ fn package(file: &str) -> Option<&str> {
 }
 
 fn make(folder: &Path) -> Result<(), Error> {
-    std::fs::create_dir_all(folder).map_err(about(folder))
+    std::fs::create_dir_all(folder).map_err(|source| Error::Folder { folder: folder.into(), source })
 }
 
 fn remove(folder: &Path) -> Result<(), Error> {

@@ -46,10 +46,7 @@ impl Program {
         if let Some((_, program)) = accepted.iter().find(|(name, _)| *name == machine.program) {
             return Ok(program.clone());
         }
-        let folders = folders();
-        let unpacked = folders.iter().map(|folder| Self::unpacked(&files_in(folder), machine.program));
-        let candidates = std::iter::once(Self::installed(machine.program)).chain(unpacked);
-        let program = choose(machine.program, candidates, version)?;
+        let program = choose(machine.program, candidates(machine.program, &folders()), version)?;
         accepted.push((machine.program, program.clone()));
         Ok(program)
     }
@@ -78,6 +75,12 @@ impl Program {
     }
 }
 
+/// The places of a program: `PATH`, then folders of unpacked packages.
+fn candidates(name: &str, folders: &[PathBuf]) -> impl Iterator<Item = Program> {
+    let unpacked = folders.iter().map(move |folder| Program::unpacked(&files_in(folder), name));
+    std::iter::once(Program::installed(name)).chain(unpacked)
+}
+
 /// The first candidate that is new enough. A candidate that prints no version ends the search with
 /// an error: it exists and is broken.
 fn choose(
@@ -103,11 +106,11 @@ fn choose(
 /// The version that a program prints; `None` when no such program can be run.
 fn version(program: &Program) -> Result<Option<Version>, Error> {
     let name = || program.path.display().to_string();
-    let said = match first_line(program) {
+    let said = match version_line(program) {
         Ok(said) => said,
         // The system also refuses permission when a folder of PATH may not be searched and no other
-        // folder has the program.
-        Err(e) if [ErrorKind::NotFound, ErrorKind::PermissionDenied].contains(&e.kind()) => return Ok(None),
+        // folder has the program. What is no folder has no programs.
+        Err(e) if ABSENT.contains(&e.kind()) => return Ok(None),
         Err(e) if e.kind() == ErrorKind::TimedOut => {
             return Err(Error::Timeout { program: name(), limit: PROBE_TIMEOUT });
         }
@@ -119,19 +122,35 @@ fn version(program: &Program) -> Result<Option<Version>, Error> {
     }
 }
 
-/// The first line that a program prints for `--version`, within [`PROBE_TIMEOUT`]. Then the program
-/// and its children are killed.
-fn first_line(program: &Program) -> std::io::Result<String> {
+/// Kinds of errors of a program that is not there.
+const ABSENT: [ErrorKind; 3] = [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::NotADirectory];
+
+/// The line with the version that a program prints for `--version`, within [`PROBE_TIMEOUT`]; without one the first line that it
+/// writes anywhere, which says why. Then the program and its children are killed.
+fn version_line(program: &Program) -> std::io::Result<String> {
+    let (pipe, output) = std::io::pipe()?;
     let mut command = program.command();
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-    let mut child = command.spawn()?;
+    command.arg("--version").stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
+    let child = command.spawn();
+    // Its ends of the pipe: the reader waits until none is left.
+    drop(command);
+    let mut child = child?;
     let (sender, receiver) = mpsc::channel();
-    let pipe = child.stdout.take();
     let reader = std::thread::Builder::new().name("hamr-version".into()).spawn(move || {
-        let mut line = Vec::new();
+        let (mut first, mut line, mut pipe) = (String::new(), Vec::new(), BufReader::new(pipe.take(LONGEST)));
         // A read error leaves an empty or short line, which parses as no version.
-        let _ = pipe.map(|pipe| BufReader::new(pipe.take(LONGEST)).read_until(b'\n', &mut line));
-        let _ = sender.send(String::from_utf8_lossy(&line).trim_end().to_owned());
+        while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+            line.clear();
+            let is_version = version::parse(&text).is_some();
+            if is_version || first.is_empty() {
+                first = text;
+            }
+            if is_version {
+                break;
+            }
+        }
+        let _ = sender.send(first);
     });
     let said = match reader {
         Ok(_) => receiver.recv_timeout(PROBE_TIMEOUT).map_err(|_| std::io::ErrorKind::TimedOut.into()),
@@ -144,22 +163,46 @@ fn first_line(program: &Program) -> std::io::Result<String> {
     said
 }
 
+/// Who is to find what [`setup`] unpacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// The programs of the target folder that has this one: `cargo clean` removes it.
+    Target,
+    /// All programs of this user: a project of one's own has another target folder.
+    User,
+}
+
+impl Reach {
+    /// The folders that its programs look into; new packages go into the first.
+    fn folders(self, mut all: Vec<PathBuf>) -> Vec<PathBuf> {
+        match self {
+            Self::Target => all,
+            // The last one is the cache, where there is one.
+            Self::User => all.split_off(all.len().saturating_sub(1)),
+        }
+    }
+}
+
 /// Makes sure that every machine of [`Machine::ALL`] has its program, and returns them in that
-/// order. Where one is missing, Debian's packages are unpacked into the first of [`folders`]:
+/// order. Where one is missing, Debian's packages are unpacked into one of [`folders`]:
 /// nothing is installed. `say` is called with a line before a step that takes long.
 ///
 /// # Errors
 /// When no packages can be downloaded here, or a program in `PATH` prints no version.
-pub fn setup(say: impl FnOnce(&str)) -> Result<Vec<Program>, Error> {
-    let find = || Machine::ALL.iter().map(Program::find).collect::<Result<Vec<_>, _>>();
+pub fn setup(reach: Reach, say: impl FnOnce(&str)) -> Result<Vec<Program>, Error> {
+    let folders = reach.folders(folders());
+    let find = || {
+        let program = |machine: &Machine| choose(machine.program, candidates(machine.program, &folders), version);
+        Machine::ALL.iter().map(program).collect::<Result<Vec<_>, _>>()
+    };
     match find() {
         Err(Error::Absent { .. } | Error::TooOld { .. }) => {}
         other => return other,
     }
-    let folder = folders().into_iter().next().ok_or(Error::NoFolder)?;
+    let folder = folders.first().ok_or(Error::NoFolder)?;
     // The system's loader fits only the system's C library, so that package is not unpacked.
     let packages = Packages {
-        folder: files_in(&folder),
+        folder: files_in(folder),
         what: "Debian's packages of QEMU and its libraries",
         names: PACKAGES,
         wanted: |name| name != "libc6",
@@ -214,7 +257,7 @@ mod tests {
     #[test]
     fn a_missing_or_broken_program_is_named_with_what_to_do() {
         let message = chosen([None; 3]).expect_err("there is none");
-        for part in ["`q` in PATH", "/first/usr/bin/q or /second/usr/bin/q", "`hamr setup`"] {
+        for part in ["`q` in PATH", "/first/usr/bin/q or /second/usr/bin/q", "`cargo run -- setup` in "] {
             assert!(message.contains(part), "{message}");
         }
         let message = chosen([Some((5, 2)), None, Some((6, 9))]).expect_err("all are old");
@@ -222,6 +265,51 @@ mod tests {
         // This program was meant: another one in its place would hide the fault.
         let message = chosen([Some((0, 0)), Some((7, 2)), None]).expect_err("it prints no version");
         assert!(message.contains("nonsense"), "{message}");
+    }
+
+    /// What a program writes goes into the reason, wherever it writes it.
+    #[test]
+    fn the_reason_is_what_the_program_wrote() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let says = |text: &str| {
+            let path = dir.path().join("q");
+            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("allowed");
+            // A process that another thread forks meanwhile may have the file open for writing.
+            for _ in 0..100 {
+                match version(&Program { path: path.clone(), libraries: None }) {
+                    Err(Error::Os { source, .. }) if source.kind() == ErrorKind::ExecutableFileBusy => {}
+                    said => return said.map_err(|e| e.to_string()),
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            panic!("the file stays busy");
+        };
+        let broken = says("echo 'libexample.so.1: cannot open' >&2; exit 127").expect_err("it prints no version");
+        assert!(broken.ends_with("got `libexample.so.1: cannot open`"), "{broken}");
+        assert!(says("exit 1").expect_err("nothing").ends_with("got ``"));
+        let version = Ok(Some(Version { major: 8, minor: 1 }));
+        assert_eq!(says("echo warning >&2; echo 'QEMU emulator version 8.1.0'; echo more; sleep 60"), version);
+        let no_folder = Program { path: "/dev/null/q".into(), libraries: None };
+        assert!(matches!(super::version(&no_folder), Ok(None)), "what is no folder has no programs");
+    }
+
+    /// A project of one's own finds what `hamr setup` unpacks: it has the cache, and not the checkout's target folder.
+    #[test]
+    fn packages_go_where_those_who_need_them_look() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let all = || paths(&["/checkout/target/hamr", "/home/.cache/hamr"]);
+        assert_eq!(Reach::Target.folders(all()), all());
+        assert_eq!(Reach::User.folders(all()), paths(&["/home/.cache/hamr"]));
+        assert_eq!(Reach::User.folders(paths(&["/checkout/target/hamr"])), paths(&["/checkout/target/hamr"]));
+        assert_eq!(Reach::User.folders(Vec::new()), paths(&[]));
+    }
+
+    #[test]
+    fn no_place_is_named_that_is_empty() {
+        let none =
+            choose("q", [Program::installed("q")].into_iter(), |_| Ok(None)).expect_err("there is none").to_string();
+        assert!(none.contains("set HOME or XDG_CACHE_HOME") && !none.contains("unpacked as"), "{none}");
     }
 
     #[test]

@@ -6,10 +6,11 @@
 //!
 //! Exit codes: 0 done, 1 the task failed, 2 the command line was not understood.
 
-mod bench;
+#[macro_use]
+mod output;
+
 mod bless;
 mod child;
-mod credits;
 mod gasnet;
 mod guest;
 mod image;
@@ -18,10 +19,10 @@ mod kernels;
 mod machines;
 mod metadata;
 mod new;
+mod passed;
 mod performance;
 mod process;
 mod programs;
-mod put_out;
 mod setup;
 mod size;
 mod sloc;
@@ -29,6 +30,8 @@ mod soak;
 mod test;
 mod toolchain;
 
+use passed::Program;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,100 +70,109 @@ impl From<hamr_qemu::Error> for Error {
 struct Task {
     name: &'static str,
     about: &'static str,
-    run: fn(&[String]) -> Result<(), Error>,
+    run: Run,
+}
+
+enum Run {
+    /// A function here.
+    Task(fn(&[String]) -> Result<(), Error>),
+    /// A program of the workspace, which reads its arguments itself.
+    Program(Program),
 }
 
 const TASKS: &[Task] = &[
-    Task { name: "setup", about: "install what the tests need, or name the command that does", run: setup::task },
+    Task {
+        name: "setup",
+        about: "install what the tests need, or name the command that does",
+        run: Run::Task(setup::task),
+    },
     Task {
         name: "test",
         about: "everything CI checks; --list names the steps, --only a,b and --changed [BASE] run some",
-        run: test::task,
+        run: Run::Task(test::task),
     },
     Task {
         name: "image",
         about: "build a device image and print its path: [NAME] [--device DEVICE]",
-        run: image::task,
+        run: Run::Task(image::task),
     },
     Task {
         name: "size",
         about: "compare the size of the bare-metal images with their limit: [--json]",
-        run: size::task,
+        run: Run::Task(size::task),
     },
-    Task { name: "bench", about: "build and run `hamr bench` in release: [ARGS...]", run: bench::task },
+    Task {
+        name: "bench",
+        about: "build and run `hamr bench` in release: [ARGS...]",
+        run: Run::Program(Program { package: "hamr-cli", binary: "hamr", arguments: &["bench"] }),
+    },
     Task {
         name: "performance",
         about: "measure beside other systems, write docs/performance.md: [--launches N | --redraw]",
-        run: performance::task,
+        run: Run::Task(performance::task),
     },
     Task {
         name: "rivals",
         about: "Himeno and CG beside programs in C with MPI, in the same rounds: --source DIR [--rounds N] [--size XS..XL] \
                 [--class S..E]",
-        run: performance::pairs::task,
+        run: Run::Task(performance::pairs::task),
     },
     Task {
         name: "instructions",
         about: "count the instructions of an empty call, compare them with their limit",
-        run: instructions::task,
+        run: Run::Task(instructions::task),
     },
     Task {
         name: "kernels",
         about: "count the instructions of loops over arrays, compare them with those of C",
-        run: kernels::task,
+        run: Run::Task(kernels::task),
     },
     Task {
         name: "credits",
         about: "simulate flow control in large worlds: [--ranks N] [--messages N] [--seed N]",
-        run: credits::task,
+        run: Run::Program(Program { package: "hamr-gas-sim", binary: "hamr-gas-sim", arguments: &[] }),
     },
-    Task { name: "put-out", about: "measure puts to memory of another process, by pinning", run: put_out::task },
+    Task {
+        name: "put-out",
+        about: "measure puts to memory of another process, by pinning",
+        run: Run::Program(Program { package: "hamr-gas-process", binary: "hamr-put-out", arguments: &[] }),
+    },
     Task {
         name: "programs",
         about: "run Himeno and CG in their larger sizes, compare them with what they should be: [--large]",
-        run: programs::task,
+        run: Run::Task(programs::task),
     },
     Task {
         name: "sloc",
         about: "count the lines of the programs, beside those of the XcalableACC paper and of serial C",
-        run: sloc::task,
+        run: Run::Task(sloc::task),
     },
     Task {
         name: "soak",
         about: "repeat nested calls, kills of ranks and launchers, and active messages: [calls [N] | kills [N] | messages [N]]",
-        run: soak::task,
+        run: Run::Task(soak::task),
     },
     Task {
         name: "guest",
         about: "a host on a real bus: Linux in one QEMU, an image in another: [--isa NAME]",
-        run: guest::task,
+        run: Run::Task(guest::task),
     },
     Task {
         name: "gasnet",
         about: "programs in C on GASNet's interface: [--source DIR] [--mode seq|par] [--ranks 1,2] [--shared] [--dev] [--jobs N] \
                 [--prefix DIR] [NAME[:ARG,ARG]...]",
-        run: gasnet::task,
+        run: Run::Task(gasnet::task),
     },
-    Task { name: "new", about: "make a project that uses this checkout: NAME [DIR]", run: new::task },
-    Task { name: "bless", about: "rewrite the golden files from what the code does now", run: bless::task },
+    Task { name: "new", about: "make a project that uses this checkout: NAME [DIR]", run: Run::Task(new::task) },
+    Task { name: "bless", about: "rewrite the golden files from what the code does now", run: Run::Task(bless::task) },
 ];
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let Some(name) = arguments.next() else {
-        print_tasks();
-        return ExitCode::SUCCESS;
-    };
-    if matches!(name.as_str(), "help" | "--help" | "-h") {
-        print_tasks();
-        return ExitCode::SUCCESS;
-    }
-    let rest: Vec<String> = arguments.collect();
-    let result = match TASKS.iter().find(|task| task.name == name) {
-        Some(task) => (task.run)(&rest),
-        None => Err(Error::unknown(&name, &format!("a task: {}", task_names()))),
-    };
-    match result {
+    match run(std::env::args_os().skip(1).collect()) {
+        Ok(()) if output::is_lost() => {
+            eprintln!("xtask: standard output took not all that was printed");
+            ExitCode::FAILURE
+        }
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error}");
@@ -169,6 +181,29 @@ fn main() -> ExitCode {
                 Error::Failed(_) => ExitCode::FAILURE,
             }
         }
+    }
+}
+
+fn run(arguments: Vec<OsString>) -> Result<(), Error> {
+    let text = |argument: OsString| {
+        let odd = |odd: OsString| odd.as_encoded_bytes().escape_ascii().to_string();
+        argument
+            .into_string()
+            .map_err(|argument| Error::Usage(format!("expected text in UTF-8, got `{}`", odd(argument))))
+    };
+    let arguments = arguments.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let is_help = |argument: &str| matches!(argument, "--help" | "-h");
+    let (name, rest) = match arguments.split_first() {
+        None => return Ok(print_tasks()),
+        Some((name, _)) if name == "help" || is_help(name) => return Ok(print_tasks()),
+        Some((name, rest)) => (name, rest),
+    };
+    let task = TASKS.iter().find(|task| task.name == name);
+    let Task { about, run, .. } = task.ok_or_else(|| Error::unknown(name, &format!("a task: {}", task_names())))?;
+    match run {
+        Run::Program(program) => program.run(rest),
+        Run::Task(_) if rest.iter().any(|argument| is_help(argument)) => Ok(println!("cargo xtask {name}: {about}")),
+        Run::Task(run) => run(rest),
     }
 }
 

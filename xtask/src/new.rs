@@ -2,15 +2,19 @@
 //! `templates/user-project`, or of `templates/program`, with a program over arrays. The placeholders are those of
 //! `cargo generate`, which makes the same of those folders.
 
-use crate::{Error, root};
+use crate::{Error, child, root};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// What only `cargo generate` reads.
 const RECIPE: &str = "cargo-generate.toml";
 /// Folders and files of a build, where someone built the template.
 const BUILT: &[&str] = &["target", "Cargo.lock"];
 const LONGEST: usize = 40;
+/// A command of git.
+const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let (template, arguments) = match arguments {
@@ -32,6 +36,11 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     check(name)?;
     let folder = std::path::absolute(&folder).map_err(|e| failed(&folder, &e))?;
     check_empty(&folder)?;
+    if let Some(parent) = folder.parent()
+        && !parent.is_dir()
+    {
+        return Err(Error::Failed(format!("expected a folder that is there to make it in, got {}", parent.display())));
+    }
     let root = root().canonicalize().map_err(|e| failed(&root(), &e))?;
     let hamr = root.to_str().filter(|path| !path.contains(['"', '\\']));
     let hamr = hamr.ok_or_else(|| {
@@ -46,8 +55,21 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
         "program" => "`cargo test` there runs a program on threads, `cargo run --release` on two devices",
         _ => "`cargo run` there calls a device, `bash ci.sh` is what its CI runs",
     };
+    init(&folder);
     println!("made {}: {next}", folder.display());
     Ok(())
+}
+
+/// Makes a repository of it, unless it is in one, as cargo does; without git there is none.
+fn init(folder: &Path) {
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.current_dir(folder).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        child::status(&mut command, LIMIT).is_ok_and(|status| status.success())
+    };
+    if !git(&["rev-parse", "--is-inside-work-tree"]) {
+        git(&["init", "--quiet"]);
+    }
 }
 
 /// The name becomes part of packages' names.
@@ -59,8 +81,8 @@ fn check(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "expected a name of a-z, 0-9, - and _ that begins with a letter, has at most {LONGEST} of them and does not begin \
-         with `hamr`, got `{name}`"
+        "expected a name of a-z, 0-9, - and _ that begins with a letter, has at most {LONGEST} of them, is not \
+         `hamr` and does not begin with `hamr-` or `hamr_`, got `{name}`"
     )))
 }
 
@@ -112,16 +134,18 @@ mod tests {
 
     #[test]
     fn bad_names_and_full_folders_are_refused() {
-        for name in ["", "My", "9lives", "a b", "../up", "hamr", "hamr-comm", "ä", &"a".repeat(41)] {
+        for name in ["", "My", "9lives", "a b", "../up", "hamr", "hamr-comm", "hamr_x", "ä", &"a".repeat(41)] {
             assert!(refused(&[name]).contains(&format!("got `{name}`")), "{name}");
         }
-        for name in ["a", "radar-2", "my_project"] {
+        for name in ["a", "radar-2", "my_project", "hamrx"] {
             check(name).expect("a good name");
         }
         assert!(refused(&[]).contains("NAME [DIR]"));
         assert!(refused(&["a", "--kind", "array"]).contains("got `array`"));
         let xtask = root().join("xtask");
         assert!(refused(&["radar", &xtask.to_string_lossy()]).contains("empty folder"));
+        let below = root().join("none/radar");
+        assert!(refused(&["radar", &below.to_string_lossy()]).ends_with("/none") && !root().join("none").exists());
         let file = xtask.join("Cargo.toml");
         assert!(refused(&["radar", &file.to_string_lossy()]).contains("Cargo.toml"));
     }

@@ -46,7 +46,7 @@ pub(crate) fn run() -> Result<String, Error> {
         }
     }
     // QEMU is unpacked, which needs no root and cannot conflict with installed packages.
-    if let Err(error) = hamr_qemu::setup(|what| println!("QEMU is missing, {what}")) {
+    if let Err(error) = hamr_qemu::setup(hamr_qemu::Reach::Target, |what| println!("QEMU is missing, {what}")) {
         println!("skipped: QEMU ({error})");
         missing.push("QEMU".into());
     }

@@ -1,5 +1,6 @@
 //! `cargo xtask credits`: prints the table of the simulator, and whether its goals are met.
 
+use std::io::{ErrorKind, Result, Write, stdout};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -30,14 +31,33 @@ struct Options {
 }
 
 fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        // Nothing reads the table any more.
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) => {
+            let _ = writeln!(std::io::stderr(), "cargo xtask credits: standard output: {e}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
     let Options { ranks, messages, seed, latency, overhead, gap } = Options::parse();
     let messages = messages.unwrap_or((256 * u64::from(ranks)).max(1_000_000));
     let network = LogGP { latency, overhead, gap };
-    println!("{ranks} ranks, seed {seed}; rate: of that with credits without end; stalls, control: per message");
-    println!("{}", Row::HEAD);
-    let rows = table(ranks, messages, seed, network, |row| println!("{row}"));
-    println!("{}", Memory::of(ranks));
-    println!("credits were conserved in every event that moves some, and are where they belong at the end");
+    let mut out = stdout().lock();
+    writeln!(out, "{ranks} ranks, seed {seed}; rate: of that with credits without end; stalls, control: per message")?;
+    writeln!(out, "{}", Row::HEAD)?;
+    let mut shown = Ok(());
+    let rows = table(ranks, messages, seed, network, |row| {
+        if shown.is_ok() {
+            shown = writeln!(out, "{row}");
+        }
+    });
+    shown?;
+    writeln!(out, "{}", Memory::of(ranks))?;
+    writeln!(out, "credits were conserved in every event that moves some, and are where they belong at the end")?;
     let missed: Vec<String> = rows
         .iter()
         .flat_map(|row| {
@@ -45,9 +65,9 @@ fn main() -> ExitCode {
         })
         .collect();
     if missed.is_empty() {
-        println!("all goals are met");
-        return ExitCode::SUCCESS;
+        writeln!(out, "all goals are met")?;
+        return Ok(ExitCode::SUCCESS);
     }
-    println!("{}", missed.join("\n"));
-    ExitCode::FAILURE
+    writeln!(out, "{}", missed.join("\n"))?;
+    Ok(ExitCode::FAILURE)
 }

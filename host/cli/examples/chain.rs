@@ -1,6 +1,8 @@
 //! Calls in one message: each takes the result of the one before, on the device.
 //! `cargo run --release --example chain`: the handlers are of this program, on the device `loopback`.
 
+mod help;
+
 use hamr::{CallError, Image, Runtime, chain};
 use hamr_comm::{Context, offload};
 use std::error::Error;
@@ -27,6 +29,9 @@ pub fn checked(_: &mut Context, value: f64, most: f64) -> Result<f64, u8> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    if help::is_wanted("chain") {
+        return Ok(());
+    }
     let dev = Runtime::new()?.open("loopback", Image::find("none")?)?;
     let value = dev.sync_chain(chain(read::with(3)).then(scaled::after(0.01)).then(checked::after(100.0)))?;
     println!("channel 3: {value}");

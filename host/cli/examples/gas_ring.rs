@@ -4,6 +4,8 @@
 //! `cargo run --release --example gas_ring` is a world of one rank. Four of them:
 //! `cargo run --release -- run -n 4 target/release/examples/gas_ring`.
 
+mod help;
+
 use hamr_comm::world::RankId;
 use hamr_comm::{Fault, Task};
 use hamr_gas::{BarrierName, Handlers, Kinds, Rank};
@@ -19,6 +21,9 @@ static TABLE: Handlers<State> = Handlers::<State>::new().request(PASS, Kinds::ME
 });
 
 fn main() -> ExitCode {
+    if help::is_wanted("hamr run -n RANKS gas_ring") {
+        return ExitCode::SUCCESS;
+    }
     hamr::world::main(|task: &mut Task<'_>| Rank::run(task, State::default(), program))
 }
 

@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release --example host_calls`, or with a device and a file of your choice.
 
+mod help;
+
 use hamr::{Image, Runtime};
 use hamr_kernels::host::{Input, PIECE, Progress, checksum};
 use std::error::Error;
@@ -31,8 +33,11 @@ impl Bar {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let device = arguments.next().unwrap_or_else(|| "shm".into());
+    if help::is_wanted("host_calls [DEVICE [FILE]]") {
+        return ExitCode::SUCCESS;
+    }
+    let mut arguments = std::env::args_os().skip(1);
+    let device = arguments.next().unwrap_or_else(|| "shm".into()).to_string_lossy().into_owned();
     let path = arguments.next().map_or_else(std::env::current_exe, |path| Ok(path.into()));
     match path.map_err(Into::into).and_then(|path| run(&device, &path)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 fn run(device: &str, path: &std::path::Path) -> Result<(), Box<dyn Error>> {
-    let file = File::open(path).map_err(|e| format!("opening {}: {e}", path.display()))?;
+    let file = hamr::io::open(path).map_err(|e| format!("opening {}: {e}", path.display()))?;
     let len = file.metadata()?.len();
     let node = Runtime::new()?.open(device, Image::find("hamr-demo")?)?;
     node.serve(Input(file));

@@ -2,6 +2,8 @@
 //! while the program goes on, and the call is made beside the host's own computation.
 //! `cargo run --release --example inner_product`; `-- --device qemu:riscv64` on another device.
 
+mod help;
+
 use hamr::Node;
 use hamr_kernels::demo::dot_f64;
 use std::error::Error;
@@ -10,6 +12,9 @@ const ELEMENTS: usize = 1 << 16;
 
 #[hamr::main(image = "hamr-demo")]
 fn main(dev: &Node) -> Result<(), Box<dyn Error>> {
+    if help::is_wanted("inner_product [--device NAME] [--image NAME|PATH] [--option NAME=VALUE]…") {
+        return Ok(());
+    }
     let a: Vec<f64> = (0..ELEMENTS).map(|i| i as f64).collect();
     let b: Vec<f64> = (0..ELEMENTS).map(|i| 1.0 / (i + 1) as f64).collect();
     let (on_a, on_b) = (dev.allocate::<f64>(ELEMENTS)?, dev.allocate::<f64>(ELEMENTS)?);

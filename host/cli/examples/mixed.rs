@@ -4,6 +4,8 @@
 //!
 //! `cargo run --release --example mixed`, or with the devices of your choice as arguments.
 
+mod help;
+
 use hamr::{Image, Node, Runtime};
 use hamr_comm::abi::ids::Isa;
 use hamr_kernels::demo::{dot_f64, isa};
@@ -15,7 +17,10 @@ const DEVICES: [&str; 4] = ["shm", "qemu:x86_64", "qemu:aarch64", "qemu:riscv64"
 const LEN: usize = 1 << 20;
 
 fn main() -> ExitCode {
-    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    if help::is_wanted("mixed [DEVICE]…") {
+        return ExitCode::SUCCESS;
+    }
+    let chosen: Vec<String> = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned()).collect();
     let specs = if chosen.is_empty() { DEVICES.map(String::from).to_vec() } else { chosen };
     match run(&specs) {
         Ok(()) => ExitCode::SUCCESS,

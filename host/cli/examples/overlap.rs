@@ -2,6 +2,8 @@
 //! two buffers. `cargo run --release --example overlap` prints the time of both ways and writes the
 //! timeline to `overlap.svg`; `-- --device qemu:x86_64 FILE` with another device and file.
 
+mod help;
+
 use hamr::{BufferPtr, CallError, Node, PendingWork, SharedStream};
 use hamr_kernels::demo::{axpy, fill};
 use std::error::Error;
@@ -21,6 +23,9 @@ struct Bar {
 
 #[hamr::main(image = "hamr-demo")]
 fn main(dev: &Node) -> Result<(), Box<dyn Error>> {
+    if help::is_wanted("overlap [--device NAME] [--image NAME|PATH] [--option NAME=VALUE]… [FILE.svg]") {
+        return Ok(());
+    }
     let file = hamr::start::arguments().into_iter().next().unwrap_or_else(|| "overlap.svg".into());
     let blocks: Vec<Arc<[f64]>> = (0..BLOCKS).map(|n| vec![n as f64; ELEMENTS].into()).collect();
     let buffers = [dev.allocate::<f64>(ELEMENTS)?, dev.allocate(ELEMENTS)?];
@@ -81,14 +86,32 @@ fn last(bars: &[Bar]) -> Duration {
     bars.iter().map(|bar| bar.end).max().unwrap_or_default()
 }
 
-/// Two rows for each run, one of transfers and one of calls, to one scale.
+/// Two rows for each run, one of transfers and one of calls, over one axis of time.
 fn svg(one_by_one: &[Bar], overlapped: &[Bar]) -> Result<String, std::fmt::Error> {
-    let scale = 900.0 / last(one_by_one).max(last(overlapped)).as_secs_f64();
+    let end = last(one_by_one).max(last(overlapped)).as_secs_f64();
+    let scale = 900.0 / end;
     let mut text = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1040\" height=\"190\" font-family=\"sans-serif\" font-size=\"13\">\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1040\" height=\"270\" font-family=\"sans-serif\" font-size=\"13\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
     );
-    for (top, name, bars) in [(10, "one by one", one_by_one), (100, "overlapped", overlapped)] {
-        writeln!(text, "<text x=\"8\" y=\"{}\">{name}</text>", top + 14)?;
+    writeln!(
+        text,
+        "<text x=\"8\" y=\"20\" font-size=\"16\">{BLOCKS} blocks of {} MiB, each put to the device and added there</text>",
+        ELEMENTS >> 17
+    )?;
+    // Of 1, 2 and 5 times a power of ten the first step with at most ten ticks.
+    let steps = (-9..3).flat_map(|power| [1.0, 2.0, 5.0].map(|first| first * 10f64.powi(power)));
+    let step = steps.into_iter().find(|step| end / step <= 10.0).unwrap_or(end);
+    for tick in 0..=(end / step) as u32 {
+        let (x, ms) = (100.0 + f64::from(tick) * step * scale, f64::from(tick) * step * 1e3);
+        writeln!(text, "<line x1=\"{x:.1}\" y1=\"32\" x2=\"{x:.1}\" y2=\"222\" stroke=\"#ccc\"/>")?;
+        let ms = (ms * 1e6).round() / 1e6;
+        writeln!(text, "<text x=\"{x:.1}\" y=\"238\" text-anchor=\"middle\">{ms}</text>")?;
+    }
+    text.push_str("<text x=\"550\" y=\"260\" text-anchor=\"middle\">milliseconds since the first put began</text>\n");
+    for (top, name, bars) in [(36, "one by one", one_by_one), (130, "overlapped", overlapped)] {
+        let took = last(bars).as_secs_f64() * 1e3;
+        writeln!(text, "<text x=\"8\" y=\"{}\">{name}, {took:.2} ms</text>", top + 14)?;
         for (row, what, colour) in [(22, "put", "#4878a8"), (46, "call", "#d08030")] {
             writeln!(text, "<text x=\"24\" y=\"{}\">{what}</text>", top + row + 15)?;
             for bar in bars.iter().filter(|bar| bar.what == what) {

@@ -5,6 +5,8 @@
 //! of which sends 20 requests, and prints the rate. With an address (`-- 127.0.0.1:7000`, then
 //! perhaps a device) it listens there: `echo 1 2 3 4 | nc -N 127.0.0.1 7000`.
 
+mod help;
+
 use hamr::{CallError, Image, Options, Runtime, SharedStream};
 use hamr_kernels::bench::sum_4;
 use std::error::Error;
@@ -20,7 +22,10 @@ const REQUESTS: u64 = 20;
 type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    match run(std::env::args().skip(1)) {
+    if help::is_wanted("server [ADDRESS [DEVICE]]") {
+        return ExitCode::SUCCESS;
+    }
+    match run(std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("server: {e}");

@@ -4,6 +4,7 @@
 //! when it ends. It gives one host at a time the window's memory, the doorbells and a descriptor of
 //! the device's process; everything else goes through the window, as on a bus (abi §8).
 
+mod elsewhere;
 mod link;
 pub(crate) mod protocol;
 

@@ -110,8 +110,10 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     Err(format!("expected a name of 1 to {LONGEST_NAME} letters, digits and `._-`, got `{name}`"))
 }
 
+/// Each user has names of its own.
 fn address(name: &str) -> Result<SocketAddrUnix, Errno> {
-    SocketAddrUnix::new_abstract_name(format!("hamr:{name}").as_bytes())
+    let user = rustix::process::geteuid().as_raw();
+    SocketAddrUnix::new_abstract_name(format!("hamr:{user}:{name}").as_bytes())
 }
 
 fn socket() -> Result<OwnedFd, Errno> {
@@ -152,7 +154,8 @@ pub(crate) fn connect(name: &str, ask: Ask) -> Result<OwnedFd, String> {
     };
     let socket = match connected() {
         Err(Errno::CONNREFUSED) => {
-            return Err(format!("expected a device that `hamr serve {name}` keeps running, found none of that name"));
+            let none = || format!("expected a device that `hamr serve {name}` keeps running, found none of that name");
+            return Err(super::elsewhere::reason(name).unwrap_or_else(none));
         }
         socket => socket.map_err(|e: Errno| format!("connecting to {name}: {e}"))?,
     };

@@ -30,6 +30,11 @@ impl Failure {
         Self { what: What::Message(one_line(&message.into())) }
     }
 
+    /// What is printed reaches nothing any more.
+    pub(super) fn closed() -> Self {
+        Self { what: What::Closed }
+    }
+
     /// The exit code of what was run.
     pub(super) fn code(code: u8) -> Self {
         Self { what: What::Code(code) }
@@ -48,8 +53,8 @@ impl Failure {
             What::Closed => ExitCode::SUCCESS,
             What::Code(code) => ExitCode::from(*code),
             What::Message(message) => {
-                // Standard error may be closed as well; then the exit code alone shows the failure.
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{tool}: {message}\n").as_bytes());
+                // Where standard error takes nothing, the exit code alone shows the failure.
+                crate::io::note(format_args!("{tool}: {message}"));
                 ExitCode::from(EXIT)
             }
         }
@@ -72,6 +77,6 @@ impl<E: Error + 'static> From<E> for Failure {
         let any: &(dyn Error + 'static) = &error;
         let is_closed =
             any.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe);
-        if is_closed { Self { what: What::Closed } } else { Self::new(error.to_string()) }
+        if is_closed { Self::closed() } else { Self::new(error.to_string()) }
     }
 }

@@ -1,5 +1,6 @@
 //! Numbers and text for people.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Bytes with a binary unit, three digits or so: `48 B`, `64.0 MiB`.
@@ -22,6 +23,14 @@ pub fn duration(t: Duration) -> String {
         1_000_000..1_000_000_000 => format!("{:.2} ms", ns / 1e6),
         _ => format!("{:.2} s", ns / 1e9),
     }
+}
+
+/// A number of an argument; clap's own parser says only that a digit is invalid.
+///
+/// # Errors
+/// What was expected.
+pub fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "expected a whole number in range".to_string())
 }
 
 /// The text as one line: a message may contain a peer's text or a file's name, with any characters

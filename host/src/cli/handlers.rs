@@ -7,6 +7,7 @@ use hamr_comm::Entry;
 use hamr_comm::abi::table::record_flag;
 use hamr_comm::registry::Table;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 #[derive(clap::Args)]
@@ -26,8 +27,10 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     // A device that does not know a body of this program does not call it.
     let is_missing = |h: &&Entry| h.flags & record_flag::HOST == 0 && device.iter().all(|d| d.id != h.id);
     let missing: Vec<&'static Entry> = host.iter().filter(is_missing).collect();
+    let (strange, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(|h| !has_crate(&device, h.name));
     if cli.global.json {
-        let rows = device.iter().map(|d| row_of(d, host)).chain(missing.iter().map(|h| row_of_missing(h)));
+        let rows =
+            device.iter().map(|d| row_of(d, host)).chain(missing.iter().chain(&strange).map(|h| row_of_missing(h)));
         return cli.print_json(&json!({ "device": node.info().name, "handlers": rows.collect::<Vec<_>>() }));
     }
     let mut text = format!(" KEY  {:<16}  {:<16}  {:<18} {:<10} NAME\n", "SIGNATURE", "BODY", "FLAGS", "HOST");
@@ -41,8 +44,28 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         let (signature, body) = (Hex(h.signature), Hex(h.body));
         let _ = writeln!(text, "   -  {signature}  {body}  {:<18} {:<10} {}", "", "missing", h.name);
     }
+    for (name, many) in by_crate(strange.iter().map(|h| h.name)) {
+        let _ = writeln!(text, "   -  this program's {many} handlers of {name}: the image has none of that crate");
+    }
     text.push_str(LEGEND);
     cli.print(&text)
+}
+
+/// Has the device a handler of the crate that this one is of? An image that lacks a whole crate was made of others.
+pub(super) fn has_crate(device: &[HandlerInfo], handler: &str) -> bool {
+    device.iter().any(|d| crate_of(&d.name) == crate_of(handler))
+}
+
+/// Crates, each with the number of its handlers.
+pub(super) fn by_crate<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<&'n str, usize> {
+    names.fold(BTreeMap::new(), |mut crates, name| {
+        *crates.entry(crate_of(name)).or_default() += 1;
+        crates
+    })
+}
+
+fn crate_of(handler: &str) -> &str {
+    handler.split("::").next().unwrap_or_default()
 }
 
 /// The handlers of this program that devices can call, in the order of their keys.

@@ -14,7 +14,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
-    let name = args.name.as_deref().or(cli.global.image.as_deref()).unwrap_or(cli.tool.image);
+    let named = cli.global.image.clone().map(|name| crate::settings::text("--image", name)).transpose()?;
+    let name = args.name.as_deref().or(named.as_deref()).unwrap_or(cli.tool.image);
     let mut target = cli.target_of(&cli.global.device)?;
     if args.module {
         let none = || Failure::new(format!("there are no modules for {}", target.isa));

@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// So many lines of the device's log, decoded with the file that `--image` names, or that a
     /// hosted image runs from
     #[cfg(feature = "device-logs")]
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = super::number::<usize>)]
     lines: usize,
 }
 

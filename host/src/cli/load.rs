@@ -7,6 +7,7 @@ use super::devices::{rows, to_json};
 use super::{Cli, Failure, duration, file_in, one_line};
 use crate::{Image, ImageFile, Node};
 use hamr_comm::abi::image::ImageKind;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,14 +16,14 @@ use std::time::{Duration, Instant};
 pub(super) struct Args {
     /// A file, or the name of the binary or package that builds it
     #[arg(value_name = "NAME|PATH", required_unless_present = "module")]
-    what: Option<String>,
+    what: Option<OsString>,
     /// Load a module (docs/modules.md) beside the image, list its handlers, and unload it: a file, or the
     /// package that builds it
     #[arg(long, value_name = "NAME|PATH")]
-    module: Option<String>,
+    module: Option<OsString>,
     /// Then load this image in its place (docs/modules.md): a file, or the name of the binary or package
     #[arg(long, value_name = "NAME|PATH", conflicts_with = "module")]
-    next: Option<String>,
+    next: Option<OsString>,
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     }
     let Some(what) = &args.what else { return Err(Failure::new("expected an image, got none")) };
     if let Some(other) = &cli.global.image {
-        let (image, tool) = (what, cli.tool.name);
+        let (image, other, tool) = (what.display(), other.display(), cli.tool.name);
         return Err(Failure::new(format!(
             "expected one image, got {image} and `--image {other}`: `{tool} load {image}`"
         )));
@@ -39,11 +40,12 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let (image, device) = match file_in(what) {
         Some(path) => (Image::file(path)?, device_for(path, cli)?),
         // A name does not determine the target.
-        None => (Image::named(what), cli.global.device.clone()),
+        None => (Image::of_argument(what)?, cli.global.device.clone()),
     };
     cli.target_of(&device)?;
+    let next = args.next.as_deref().map(Image::of_argument).transpose()?;
     let node = cli.open_on(&device, image, crate::Options::default())?;
-    let loaded = args.next.as_deref().map(|next| load_next(next, &node)).transpose()?;
+    let loaded = next.map(|next| load_next(&next, &node)).transpose()?;
     cli.warn(&node);
     let (info, ping) = (node.info(), node.ping()?);
     if cli.global.json {
@@ -63,15 +65,14 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
 }
 
 /// Loads another image into a device. Returns how long that took.
-fn load_next(next: &str, node: &Node) -> Result<Duration, Failure> {
-    let image = Image::of_argument(next)?;
+fn load_next(image: &Image, node: &Node) -> Result<Duration, Failure> {
     let begin = Instant::now();
-    node.load_image(&image)?;
+    node.load_image(image)?;
     Ok(begin.elapsed())
 }
 
 /// Loads a module, lists its handlers and unloads it.
-fn load_module(module: &str, image: Option<&str>, cli: &Cli) -> Result<(), Failure> {
+fn load_module(module: &OsStr, image: Option<&OsStr>, cli: &Cli) -> Result<(), Failure> {
     let image = image.map_or_else(|| cli.image(), |image| Ok(Image::of_argument(image)?))?;
     let file = module_of(module, cli)?;
     let node = cli.open_on(&cli.global.device, image, crate::Options::default())?;

@@ -3,6 +3,7 @@
 
 use super::{Cli, Failure, inspect, one_line};
 use crate::inspect::{device_name, dump};
+use crate::io::{has_reader, note};
 use crate::logs::{LogEvent, LogLevel, LogTail, Logs};
 use crate::{Node, Options};
 use serde_json::{Value, json};
@@ -84,7 +85,13 @@ fn of_its_own(args: &Args, cli: &Cli) -> Result<(), Failure> {
         if is_last {
             return Ok(());
         }
+        go_on()?;
     }
+}
+
+/// An error once what is printed reaches nothing: the next line may never come.
+fn go_on() -> Result<(), Failure> {
+    if has_reader() { Ok(()) } else { Err(Failure::closed()) }
 }
 
 /// Another program's device, without an effect on it. The end of that program is no failure of this
@@ -102,11 +109,11 @@ fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> 
     let mut watch = LogTail::open(path, &image, wanted)?;
     let owners = watch.owners_level();
     if owners < wanted {
-        eprintln!(
+        note(format_args!(
             "{}: warning: window {name}: its owner asks for lines of level {} and more severe ones; others are not written",
             cli.name(),
             owners.name()
-        );
+        ));
     }
     let device = device_name(path).unwrap_or_else(|| name.to_string());
     let who = Who { device: one_line(&device), node: watch.node() };
@@ -117,6 +124,7 @@ fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> 
         if is_last {
             return Ok(());
         }
+        go_on()?;
     }
 }
 

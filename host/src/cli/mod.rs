@@ -53,17 +53,17 @@ mod serve;
 mod setup;
 mod top;
 
+pub use crate::io::note;
 pub use failure::Failure;
-pub use format::{bytes, duration, one_line};
+pub use format::{bytes, duration, number, one_line};
 #[cfg(feature = "device-logs")]
 pub use logs::Level;
 pub use progress::Progress;
 
 use crate::image::file_in;
-use crate::{Error, Image, Node, Options, Runtime, Setting, Target, WaitMode};
+use crate::{Error, Image, Node, Options, Runtime, Setting, Target, WaitMode, Warning};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ pub struct Global {
     pub device: String,
     /// Image for the device: a file, or the name of the package that builds it
     #[arg(long, global = true, value_name = "NAME|PATH")]
-    pub image: Option<String>,
+    pub image: Option<OsString>,
     /// Print one JSON object on one line
     #[arg(long, global = true)]
     pub json: bool,
@@ -151,7 +151,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "HOW")]
     pub wait: Option<WaitMode>,
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
-    #[arg(long, global = true, value_name = "MICROSECONDS")]
+    #[arg(long, global = true, value_name = "MICROSECONDS", value_parser = number::<u32>)]
     pub spin: Option<u32>,
     /// Any option of the device; `help options` lists them
     #[arg(long = "option", global = true, value_name = "NAME=VALUE")]
@@ -245,6 +245,7 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
         };
     }
     let command = Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
+    let odd: Vec<String> = arguments.iter().filter(|text| text.to_str().is_none()).map(shown).collect();
     let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
         let is_typed = matches.value_source("device") == Some(clap::parser::ValueSource::CommandLine);
         Ok((Line::<C>::from_arg_matches(&matches)?, is_typed))
@@ -252,10 +253,11 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
     let (mut line, is_device_chosen) = match parsed {
         Ok(parsed) => parsed,
         Err(e) if !e.use_stderr() => return print(&e.render().to_string()),
+        Err(e) if e.kind() == clap::error::ErrorKind::InvalidUtf8 => return Err(no_text(&odd)),
         Err(e) => return Err(Failure::usage(&e.render().to_string(), tool.name)),
     };
     line.global.environment = Setting::from_environment()?;
-    if let Some(device) = crate::start::device_in_environment().filter(|_| !is_device_chosen) {
+    if !is_device_chosen && let Some(device) = crate::start::device_in_environment()? {
         line.global.device = device;
     }
     let runtime = (tool.runtime)()?;
@@ -271,6 +273,16 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
     #[cfg(feature = "device-logs")]
     cli.finish_logs();
     outcome
+}
+
+/// Of a command that takes text where one of these arguments is none; those that are paths may be any bytes.
+fn no_text(odd: &[String]) -> Failure {
+    Failure::new(format!("expected text in UTF-8 where no file is named, got {}", odd.join(", ")))
+}
+
+/// An argument as it could be typed.
+fn shown(text: &OsString) -> String {
+    format!("`{}`", text.as_encoded_bytes().escape_ascii())
 }
 
 fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), Failure> {
@@ -316,16 +328,25 @@ impl Cli {
 
     /// Prints the differences between host and image on standard error.
     fn warn(&self, node: &Node) {
-        let warnings = node.warnings();
-        // An unrelated image has none of this program's handlers; that deserves one line and not
-        // forty.
+        let device = node.handlers();
+        let is_strange = |warning: &Warning| matches!(warning, Warning::MissingHandler { handler, .. } if !handlers::has_crate(&device, handler));
+        // An unrelated image has no handler of a crate; that deserves one line and not forty.
+        let (strange, warnings): (Vec<_>, Vec<_>) = node.warnings().into_iter().partition(is_strange);
+        let names = strange.iter().filter_map(|warning| match warning {
+            Warning::MissingHandler { handler, .. } => Some(*handler),
+            _ => None,
+        });
+        for (name, many) in handlers::by_crate(names) {
+            let (tool, device) = (self.tool.name, one_line(&node.info().name));
+            note(format_args!("{tool}: warning: device {device}: its image has none of the {many} handlers of {name}"));
+        }
         let shown = if warnings.len() > 4 { 3 } else { warnings.len() };
         for warning in warnings.iter().take(shown) {
-            eprintln!("{}: warning: {}", self.tool.name, one_line(&warning.to_string()));
+            note(format_args!("{}: warning: {}", self.tool.name, one_line(&warning.to_string())));
         }
         if shown < warnings.len() {
             let (name, more) = (self.tool.name, warnings.len() - shown);
-            eprintln!("{name}: warning: and {more} handlers more; `{name} handlers` lists them");
+            note(format_args!("{name}: warning: and {more} handlers more; `{name} handlers` lists them"));
         }
     }
 
@@ -373,13 +394,12 @@ impl Cli {
         }
     }
 
-    /// Is there a device of the chosen name? Cheap: nothing is started.
+    /// Is there a device of the chosen name, and what starts it? Cheap: no device is started.
     ///
     /// # Errors
-    /// An unknown name.
+    /// An unknown name; a program that is missing.
     pub fn check_device(&self) -> Result<(), Failure> {
-        self.runtime.target(&self.global.device)?;
-        Ok(())
+        Ok(self.runtime.check(&self.global.device)?)
     }
 
     /// The target of images for `device`.
@@ -432,9 +452,7 @@ impl Cli {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    Ok(crate::io::print(text)?)
 }
 
 #[cfg(test)]

@@ -1,21 +1,23 @@
 //! `hamr run`: starts a world, runs the handler `main` of an image or a whole program on each rank,
 //! and ends with the ranks' exit code (`docs/worlds.md`).
 
-use super::{Cli, Failure, file_in};
+use super::{Cli, Failure, file_in, number};
 use crate::world::{ARGUMENTS, Main, ProgramError};
 use crate::{CallError, Error, Image, ImageFile, Options, WorldOptions};
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Ranks, at most 250, or 64 where one is a bare-metal image
-    #[arg(short = 'n', long = "ranks", value_name = "N")]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = number::<usize>)]
     ranks: Option<usize>,
     /// A rank on this device, or K of them; behind `=` what they run, if it is not IMAGE|PROGRAM. The
     /// ranks are in the order of these options
     #[arg(long = "rank", value_name = "SPEC[*K][=IMAGE|PROGRAM]")]
-    specs: Vec<String>,
+    specs: Vec<OsString>,
     /// Bytes of each rank's segment: a number, or one with K, M or G behind it
     #[arg(long, value_name = "BYTES")]
     segment: Option<String>,
@@ -27,10 +29,10 @@ pub(super) struct Args {
     timeout: Option<String>,
     /// An image: a file, or the name of the binary or package that builds it; or a program: a file
     #[arg(value_name = "IMAGE|PROGRAM")]
-    what: String,
+    what: OsString,
     /// What `main` of an image gets, joined by spaces; or the program's arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
-    arguments: Vec<String>,
+    arguments: Vec<OsString>,
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
@@ -39,16 +41,17 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         cli.target_of(spec)?;
     }
     if let Some(other) = &cli.global.image {
-        return Err(Failure::new(format!("expected one image, got {} and `--image {other}`", args.what)));
+        let (what, other) = (args.what.display(), other.display());
+        return Err(Failure::new(format!("expected one image, got {what} and `--image {other}`")));
     }
-    let text = args.arguments.join(" ");
-    let mut images: BTreeMap<&str, Image> = BTreeMap::new();
+    let text = args.arguments.join(OsStr::new(" "));
+    let mut images: BTreeMap<&OsStr, Image> = BTreeMap::new();
     for (_, what) in &ranks {
         if !images.contains_key(what) {
             images.insert(what, image(what, args, &text)?);
         }
     }
-    let seats: Vec<_> = ranks.iter().map(|(spec, what)| (*spec, images[what].clone())).collect();
+    let seats: Vec<_> = ranks.iter().map(|(spec, what)| (&**spec, images[what].clone())).collect();
     let world = cli.runtime.world_of_images(&seats, options(args, cli)?).map_err(wrong_ranks)?;
     for (node, (_, what)) in world.nodes().iter().zip(&ranks) {
         if let Main::Missing = Main::of(node) {
@@ -57,27 +60,29 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
         #[cfg(feature = "device-logs")]
         cli.print_logs(node)?;
     }
-    match world.run_main(&text).map_err(why)? {
+    // Of an image it is text: checked above. A program has its arguments already.
+    match world.run_main(&text.to_string_lossy()).map_err(why)? {
         0 => Ok(()),
         code => Err(Failure::code(code)),
     }
 }
 
 /// What a rank runs: an image, by file or name, or a program with the arguments.
-fn image(what: &str, args: &Args, text: &str) -> Result<Image, Failure> {
+fn image(what: &OsStr, args: &Args, text: &OsStr) -> Result<Image, Failure> {
     let path = file_in(what);
     if let Some(path) = path
         && !ImageFile::is_image(path)?
     {
         return Ok(Image::program(path, &args.arguments)?);
     }
+    if text.to_str().is_none() {
+        let text = text.as_bytes().escape_ascii();
+        return Err(Failure::new(format!("expected arguments of an image as text in UTF-8, got `{text}`")));
+    }
     if text.len() > ARGUMENTS {
         return Err(Failure::new(format!("expected at most {ARGUMENTS} bytes of arguments, got {}", text.len())));
     }
-    Ok(match path {
-        Some(path) => Image::file(path)?,
-        None => Image::named(what),
-    })
+    Ok(Image::of_argument(what)?)
 }
 
 fn why(error: ProgramError) -> Failure {
@@ -91,7 +96,8 @@ fn why(error: ProgramError) -> Failure {
     })
 }
 
-fn no_main(image: &str) -> Failure {
+fn no_main(image: &OsStr) -> Failure {
+    let image = image.display();
     Failure::new(format!(
         "image {image}: expected a handler #[offload(name = \"main\")] fn main(cx: &mut Context, arguments: heapless::String<N>) -> \
          Result<u8, Fault>, found none"
@@ -99,11 +105,11 @@ fn no_main(image: &str) -> Failure {
 }
 
 /// The device of each rank, and what it runs.
-fn ranks<'a>(args: &'a Args, cli: &'a Cli) -> Result<Vec<(&'a str, &'a str)>, Failure> {
+fn ranks<'a>(args: &'a Args, cli: &'a Cli) -> Result<Vec<(String, &'a OsStr)>, Failure> {
     if args.specs.is_empty() {
         let ranks = args.ranks.unwrap_or(1);
         return if (1..=MOST).contains(&ranks) {
-            Ok(vec![(cli.global.device.as_str(), args.what.as_str()); ranks])
+            Ok(vec![(cli.global.device.clone(), args.what.as_os_str()); ranks])
         } else {
             Err(Failure::new(format!("-n: expected 1 to {MOST} ranks, got {ranks}")))
         };
@@ -113,16 +119,19 @@ fn ranks<'a>(args: &'a Args, cli: &'a Cli) -> Result<Vec<(&'a str, &'a str)>, Fa
     }
     let mut all = Vec::new();
     for rank in &args.specs {
-        let (devices, what) = match rank.split_once('=') {
-            Some((devices, what)) => (devices, Some(what)),
-            None => (rank.as_str(), None),
+        let bytes = rank.as_bytes();
+        let (devices, what) = match bytes.iter().position(|byte| *byte == b'=') {
+            Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]))),
+            None => (bytes, None),
         };
+        let devices = crate::settings::text("--rank", OsStr::from_bytes(devices).to_owned())?;
+        let rank = rank.display();
         let (device, times) = match devices.rsplit_once('*') {
             Some((device, times)) => (device, times.parse().ok().filter(|times| (1..=MOST).contains(times))),
-            None => (devices, Some(1)),
+            None => (&*devices, Some(1)),
         };
         let times = times.ok_or_else(|| Failure::new(format!("--rank {rank}: expected 1 to {MOST} behind the `*`")))?;
-        all.extend(std::iter::repeat_n((device, what), times));
+        all.extend(std::iter::repeat_n((device.to_owned(), what), times));
     }
     let got = all.len();
     match args.ranks {
@@ -131,7 +140,7 @@ fn ranks<'a>(args: &'a Args, cli: &'a Cli) -> Result<Vec<(&'a str, &'a str)>, Fa
         }
         _ if got > MOST => Err(Failure::new(format!("--rank: expected at most {MOST} ranks, got {got}"))),
         _ if all.iter().all(|(_, what)| what.is_some()) => {
-            Err(Failure::new(format!("--rank: expected one without `=`, which runs {}, got none", args.what)))
+            Err(Failure::new(format!("--rank: expected one without `=`, which runs {}, got none", args.what.display())))
         }
         _ => Ok(all.into_iter().map(|(device, what)| (device, what.unwrap_or(&args.what))).collect()),
     }
@@ -168,7 +177,7 @@ fn processors(text: &str) -> Result<Vec<usize>, Failure> {
     let mut all = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.parse::<usize>().ok().filter(|n| *n < rustix::thread::CpuSet::MAX_CPU);
+        let number = |text: &str| text.parse::<usize>().ok().filter(|n| crate::process::is_processor(*n));
         let (first, last) = (number(first).ok_or_else(wrong)?, number(last).ok_or_else(wrong)?);
         if first > last {
             return Err(wrong());

@@ -2,7 +2,8 @@
 //! unpacked.
 
 use super::{Cli, Failure};
-use hamr_qemu::Machine;
+use crate::io::note;
+use hamr_qemu::{Machine, Reach};
 use std::fmt::Write;
 use std::io::IsTerminal;
 
@@ -12,10 +13,10 @@ pub(super) fn run(cli: &Cli) -> Result<(), Failure> {
     // warning.
     let say = |what: &str| {
         if std::io::stderr().is_terminal() {
-            eprintln!("{name}: {what}");
+            note(format_args!("{name}: {what}"));
         }
     };
-    let programs = hamr_qemu::setup(say).map_err(|e| Failure::new(e.to_string()))?;
+    let programs = hamr_qemu::setup(Reach::User, say).map_err(|e| Failure::new(e.to_string()))?;
     let found = || Machine::ALL.iter().zip(&programs).map(|(machine, program)| (machine.name, &program.path));
     if cli.global.json {
         let paths = found().map(|(name, path)| (format!("qemu:{name}"), path.display().to_string().into()));

@@ -57,7 +57,7 @@ impl ImageFile {
     }
 
     /// What is in the file that was checked.
-    fn bytes(&self) -> std::io::Result<Vec<u8>> {
+    pub(crate) fn bytes(&self) -> std::io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.file.0.metadata()?.len() as usize];
         self.file.0.read_exact_at(&mut bytes, 0)?;
         Ok(bytes)

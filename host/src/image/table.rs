@@ -66,7 +66,7 @@ impl ImageFile {
 
     fn with_elf<T>(&self, read: impl FnOnce(&object::File<'_>) -> Result<T, String>) -> Result<T, Error> {
         let bad = |why: String| Error::BadImage { path: self.path.clone(), why };
-        let bytes = std::fs::read(&self.path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
+        let bytes = self.bytes().map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
         let elf = super::parse(&bytes).map_err(bad)?;
         read(&elf).map_err(bad)
     }

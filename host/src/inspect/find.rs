@@ -97,7 +97,9 @@ fn describe(holders: &[Holder]) -> Vec<Found> {
 }
 
 fn rank_of(world: &Path, rank: u32) -> PathBuf {
-    format!("{}#{rank}", world.display()).into()
+    let mut path = world.as_os_str().to_owned();
+    path.push(format!("#{rank}"));
+    path.into()
 }
 
 fn found(holders: &[Holder], first: &Holder, window: &Window<Shared>, rank: Option<u32>) -> Found {

@@ -15,8 +15,13 @@ impl Display for Dump {
             let head = if i == 0 { "sections" } else { "" };
             writeln!(f, "{head:<10} {:<8} {:>#12x} + {:#x}", s.kind, s.off, s.len)?;
         }
-        for queue in &self.queues {
-            write_queue(f, queue)?;
+        // Closed ones, of which there may be many, are one line if they are alike.
+        let is_alike = |a: &Queue, b: &Queue| {
+            let of = |q: &Queue| (q.ring, q.tickets, q.chunks, q.depth, q.empty);
+            !a.open && !b.open && a.slots.is_empty() && b.slots.is_empty() && of(a) == of(b) && a.index > 0
+        };
+        for queues in self.queues.chunk_by(is_alike) {
+            write_queues(f, queues)?;
         }
         if self.slots_skipped > 0 {
             writeln!(f, "           {} slots more were not looked at", self.slots_skipped)?;
@@ -116,13 +121,20 @@ impl Dump {
     }
 }
 
-fn write_queue(f: &mut Formatter<'_>, q: &Queue) -> fmt::Result {
+/// One, or several that differ in their numbers only.
+fn write_queues(f: &mut Formatter<'_>, queues: &[Queue]) -> fmt::Result {
+    let [q, .., last] = queues else {
+        return queues.first().map_or(Ok(()), |q| write_queue(f, q, &q.index.to_string()));
+    };
+    write_queue(f, q, &format!("{}-{}", q.index, last.index))
+}
+
+fn write_queue(f: &mut Formatter<'_>, q: &Queue, numbers: &str) -> fmt::Result {
     let what = if q.index == 0 { " (control)" } else { "" };
     let open = if q.open { "open" } else { "closed" };
     writeln!(
         f,
-        "queue {:<4} {open}{what}, ring {}, tickets {}, chunks {}+{} bytes, depth {}: {} slots used, {} never",
-        q.index,
+        "queue {numbers:<4} {open}{what}, ring {}, tickets {}, chunks {}+{} bytes, depth {}: {} slots used, {} never",
         q.ring,
         q.tickets,
         q.chunks[0],

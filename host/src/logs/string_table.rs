@@ -50,8 +50,7 @@ impl StringTable {
     /// When the file cannot be read, or has no log statements this program can decode.
     pub fn of(image: &ImageFile) -> Result<Self, Error> {
         let bad = |why: String| Error::BadImage { path: image.path.clone(), why };
-        let bytes =
-            std::fs::read(&image.path).map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
+        let bytes = image.bytes().map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
         let elf = object::File::parse(&*bytes).map_err(|e| bad(format!("expected an ELF file: {e}")))?;
         Self::parse(&elf).map_err(bad)
     }

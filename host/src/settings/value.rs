@@ -85,10 +85,14 @@ impl Value for Option<Duration> {
     }
 }
 
+/// A processor.
 impl Value for Option<usize> {
-    const VALUES: &'static str = "a number, or none";
+    const VALUES: &'static str = crate::process::PROCESSORS;
     fn parse(text: &str) -> Option<Self> {
-        if text == "none" { Some(None) } else { Value::parse(text).map(Some) }
+        if text == "none" {
+            return Some(None);
+        }
+        Value::parse(text).filter(|cpu| crate::process::is_processor(*cpu)).map(Some)
     }
     fn show(&self) -> String {
         self.map_or_else(|| "none".into(), |number| number.show())

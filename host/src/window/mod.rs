@@ -9,14 +9,17 @@ pub(crate) use state::{DeviceWords, HostWords, WindowState};
 #[cfg(feature = "device-logs")]
 pub(crate) use state::{epoch_of, laid_out_epoch};
 
+use crate::io::irregular;
 use crate::mapping::map_window;
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::preamble::PREAMBLE_BYTES;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::abi::world::{WorldFault, WorldLayout};
 use rustix::fs::{MemfdFlags, SealFlags};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Of a file that its owner may truncate, so much is copied before it is read. The heap comes last
@@ -75,9 +78,10 @@ pub(crate) fn open(path: &Path) -> Result<Window<Shared>, InspectError> {
 
 /// The path of a world and a rank, when a path names both.
 pub(crate) fn split_rank(path: &Path) -> (&Path, Option<RankId>) {
-    let split = path.to_str().and_then(|text| text.rsplit_once('#'));
-    match split.and_then(|(world, rank)| Some((world, rank.parse().ok()?))) {
-        Some((world, rank)) if !path.exists() => (Path::new(world), Some(RankId(rank))),
+    let bytes = path.as_os_str().as_bytes();
+    let split = bytes.iter().rposition(|byte| *byte == b'#').map(|at| (&bytes[..at], &bytes[at + 1..]));
+    match split.and_then(|(world, rank)| Some((world, std::str::from_utf8(rank).ok()?.parse().ok()?))) {
+        Some((world, rank)) if !path.exists() => (Path::new(OsStr::from_bytes(world)), Some(RankId(rank))),
         _ => (path, None),
     }
 }
@@ -85,15 +89,10 @@ pub(crate) fn split_rank(path: &Path) -> (&Path, Option<RankId>) {
 fn open_file(path: &Path) -> Result<Window<Shared>, InspectError> {
     let os = |what| move |source: std::io::Error| InspectError::Os { path: path.into(), what, source };
     let not = |got: String| InspectError::NotAWindow { path: path.into(), got };
-    // Before it is opened: opening a pipe would wait for a writer.
-    let record = std::fs::metadata(path).map_err(os("looking for a window"))?;
-    if record.is_dir() {
-        return Err(not("a directory".into()));
-    }
-    if !record.is_file() {
-        return Err(not("something that is no regular file".into()));
-    }
-    let file = File::open(path).map_err(os("opening it for reading"))?;
+    let file = crate::io::open(path).map_err(|e| match path.metadata().map(|facts| irregular(facts.file_type())) {
+        Ok(Some(got)) => not(got.into()),
+        _ => os("looking for a window")(e),
+    })?;
     let len = file.metadata().map_err(os("reading its size"))?.len();
     if len < PREAMBLE_BYTES {
         return Err(not(format!("{len} bytes, fewer than the {PREAMBLE_BYTES} that every window begins with")));

@@ -44,7 +44,7 @@ pub fn main(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync +
     match alone(program) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("{error}");
+            crate::io::note(format_args!("{error}"));
             ExitCode::from(2)
         }
     }

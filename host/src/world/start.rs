@@ -129,6 +129,7 @@ impl Runtime {
                     match files.iter().find(is_known) {
                         Some((.., file)) => Some(file.clone()),
                         None => {
+                            launcher.check(argument)?;
                             let file = image.resolve(&target)?;
                             files.push((image, target, file.clone()));
                             Some(file)

@@ -5,6 +5,7 @@ use hamr::World;
 use hamr_programs::HostArray;
 use hamr_programs::himeno::Run;
 use hamr_programs::himeno_files::himeno_of;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Files, each of which may be none.
@@ -20,21 +21,24 @@ impl Files {
     /// Takes options with their files out of the arguments.
     ///
     /// # Errors
-    /// Another option, or one without a file.
-    pub(crate) fn of(args: &mut Vec<String>) -> Result<Self, Failure> {
+    /// Another option, one without a file, or one twice.
+    pub(crate) fn of(args: &mut Vec<OsString>) -> Result<Self, Failure> {
         let mut files = Self::default();
-        while let Some(at) = args.iter().position(|arg| arg.starts_with("--")) {
-            let file = match args[at].as_str() {
-                "--from" => &mut files.from,
-                "--npy" => &mut files.npy,
-                "--svg" => &mut files.svg,
-                other => return Err(format!("expected --from, --npy or --svg, got {other}").into()),
+        while let Some(at) = args.iter().position(|arg| arg.as_encoded_bytes().starts_with(b"--")) {
+            let option = args.remove(at);
+            let name = option.display();
+            let file = match option.to_str() {
+                Some("--from") => &mut files.from,
+                Some("--npy") => &mut files.npy,
+                Some("--svg") => &mut files.svg,
+                _ => return Err(format!("expected --from, --npy or --svg, got {name}").into()),
             };
-            if at + 1 == args.len() {
-                return Err(format!("{} needs a file", args[at]).into());
+            if at == args.len() {
+                return Err(format!("{name} needs a file").into());
             }
-            *file = Some(args.remove(at + 1).into());
-            args.remove(at);
+            if file.replace(args.remove(at).into()).is_some() {
+                return Err(format!("expected {name} once, got it twice").into());
+            }
         }
         Ok(files)
     }
@@ -42,7 +46,7 @@ impl Files {
     /// Reads the field that a run begins with.
     ///
     /// # Errors
-    /// The file has another one, or none; a file that the run writes has no folder.
+    /// The file has another one, or none; a file that the run writes has no folder, or is written twice.
     pub(crate) fn load(&mut self, size: [i64; 3]) -> Result<(), Failure> {
         for path in [&self.npy, &self.svg].into_iter().flatten() {
             // Before a run that may take minutes.
@@ -50,6 +54,11 @@ impl Files {
             if folder.is_some_and(|folder| !folder.is_dir()) || path.is_dir() {
                 return Err(format!("{}: no file can be there", path.display()).into());
             }
+        }
+        if let (Some(npy), Some(svg)) = (&self.npy, &self.svg)
+            && hamr::io::is_same(npy, svg)
+        {
+            return Err(format!("{}: expected a file for each, got one for --npy and --svg", svg.display()).into());
         }
         self.begin = self.from.as_deref().map(|path| npy::load(path, &size)).transpose()?;
         Ok(())
@@ -84,7 +93,7 @@ impl Files {
             let row = |i: i64| field[((i * j + j / 2) * k) as usize..][..k as usize].to_vec();
             let title = format!("Himeno, {i} x {j} x {k}: p at j = {}", j / 2);
             let plane = svg::plane(&title, ["i", "k"], &(0..i).map(row).collect::<Vec<_>>());
-            std::fs::write(path, plane).map_err(|e| format!("{}: {e}", path.display()))?;
+            hamr::io::write(path, plane.as_bytes()).map_err(|e| format!("{}: {e}", path.display()))?;
         }
         Ok(runs)
     }

@@ -7,7 +7,12 @@ pub mod npy;
 mod progress;
 pub mod svg;
 
+use hamr::io::{note, print};
 use hamr::{Image, Options, Runtime, World, WorldOptions};
+use std::ffi::OsString;
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 
 // Ranks that are threads of this process (`thread`) run the programs that are in it.
@@ -23,30 +28,62 @@ const MOST_RANKS: u32 = 64;
 /// A segment is smaller.
 const MOST_BYTES: u64 = 1 << 36;
 
-/// Runs a main function with the arguments of the program; an error is one line, and exit code 2.
-pub fn run(main: impl FnOnce(Vec<String>) -> Result<(), Failure>) -> ExitCode {
-    let mut args = std::env::args();
+/// Lines of `--help` behind the usage of each program.
+const HELP: &str = "
+DEVICES are the kinds of the ranks with commas between, such as shm,qemu:riscv64 or thread; the last one counts for all
+that follow, without it shm. On a terminal a line says how far it is; HAMR_PROGRESS=1 asks for it elsewhere.
+";
+
+/// Runs a main function with the arguments of the program; an error is one line, and exit code 2. `--help` prints `usage`. A
+/// standard output that nothing reads any more is no error.
+pub fn run(usage: &str, main: impl FnOnce(Vec<OsString>) -> Result<(), Failure>) -> ExitCode {
+    let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
-    let done = main(args.collect());
+    let args: Vec<OsString> = args.collect();
+    let done = match args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        true => print(&format!("{usage}\n{HELP}")).map_err(Failure::from),
+        false if args.is_empty() => Err(usage.lines().next().unwrap_or_default().into()),
+        false => main(args),
+    };
     progress::end();
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {error}", name.rsplit('/').next().unwrap_or_default());
+            note(format_args!("{}: {error}", Path::new(&name).file_name().unwrap_or_default().display()));
             ExitCode::from(2)
         }
     }
 }
 
-/// The arguments of a program that has no options.
+fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Prints a line of results.
 ///
 /// # Errors
-/// There is one.
-pub fn no_files(args: Vec<String>) -> Result<Vec<String>, Failure> {
-    match args.iter().find(|arg| arg.starts_with("--")) {
-        Some(option) => Err(format!("{option} is an option of himeno").into()),
-        None => Ok(args),
-    }
+/// Standard output takes none.
+pub fn say(line: fmt::Arguments<'_>) -> Result<(), Failure> {
+    Ok(print(&format!("{line}\n"))?)
+}
+
+/// Arguments that are no files.
+///
+/// # Errors
+/// One is no text, or an option.
+pub fn words(args: Vec<OsString>) -> Result<Vec<String>, Failure> {
+    let word = |arg: OsString| {
+        let word = arg.into_string().map_err(|arg| {
+            let got = arg.as_encoded_bytes().escape_ascii();
+            format!("expected text in UTF-8, got `{got}`")
+        })?;
+        if word.starts_with("--") {
+            return Err(format!("expected no option, got {word}; --help names those that there are").into());
+        }
+        Ok(word)
+    };
+    args.into_iter().map(word).collect()
 }
 
 /// A number of nodes, elements or steps.

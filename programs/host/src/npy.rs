@@ -1,7 +1,6 @@
 //! Arrays of `f32` in NumPy's `.npy` format, version 1: what other programs read and plot.
 
 use crate::Failure;
-use std::fs;
 use std::path::Path;
 
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
@@ -20,7 +19,7 @@ pub fn save(path: &Path, extents: &[i64], elements: &[f32]) -> Result<(), Failur
     let len = u16::try_from(header.len())?.to_le_bytes();
     let elements = elements.iter().flat_map(|x| x.to_le_bytes());
     let bytes: Vec<u8> = [MAGIC, &len, header.as_bytes()].concat().into_iter().chain(elements).collect();
-    fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()).into())
+    hamr::io::write(path, &bytes).map_err(|e| format!("{}: {e}", path.display()).into())
 }
 
 /// Reads an array that has these extents.
@@ -29,7 +28,7 @@ pub fn save(path: &Path, extents: &[i64], elements: &[f32]) -> Result<(), Failur
 /// The file cannot be read, or has another type, order, shape or length.
 pub fn load(path: &Path, extents: &[i64]) -> Result<Vec<f32>, Failure> {
     let name = path.display();
-    let bytes = fs::read(path).map_err(|e| format!("{name}: {e}"))?;
+    let bytes = hamr::io::read(path).map_err(|e| format!("{name}: {e}"))?;
     let (header, elements) = split(&bytes).ok_or(format!("{name} is no .npy file of version 1"))?;
     let value = |key: &str| {
         let behind = header.split_once(&format!("'{key}':")).map_or("", |(_, behind)| behind).trim_start();
@@ -60,6 +59,7 @@ fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn what_is_written_is_read() {

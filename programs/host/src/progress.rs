@@ -2,7 +2,8 @@
 
 use hamr::Runtime;
 use hamr_programs::progress::Watcher;
-use std::io::IsTerminal;
+use std::ffi::OsStr;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 hamr_programs::watched!();
@@ -21,9 +22,9 @@ enum Show {
 }
 
 impl Show {
-    fn of(is_terminal: bool, asked: Option<&str>) -> Self {
-        match (asked, is_terminal) {
-            (Some("0"), _) | (None, false) => Self::Nothing,
+    fn of(is_terminal: bool, asked: Option<&OsStr>) -> Self {
+        match (asked.map(OsStr::as_encoded_bytes), is_terminal) {
+            (Some(b"0"), _) | (None, false) => Self::Nothing,
             (_, true) => Self::InPlace,
             (Some(_), false) => Self::Lines,
         }
@@ -41,19 +42,24 @@ impl Show {
 
 /// Shows the reports of this runtime's devices.
 pub(crate) fn watch(runtime: &Runtime) {
-    let asked = std::env::var("HAMR_PROGRESS").ok();
+    let asked = std::env::var_os("HAMR_PROGRESS");
     let show = Show::of(std::io::stderr().is_terminal(), asked.as_deref());
     runtime.serve(Watcher(Box::new(move |done, of| {
         IS_SHOWN.store(show == Show::InPlace, Ordering::Relaxed);
-        eprint!("{}", show.text(done, of));
+        put(&show.text(done, of));
     })));
 }
 
 /// Takes the line off the terminal.
 pub(crate) fn end() {
     if IS_SHOWN.swap(false, Ordering::Relaxed) {
-        eprint!("\r\x1b[K");
+        put("\r\x1b[K");
     }
+}
+
+/// A standard error that takes nothing loses the line.
+fn put(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -63,8 +69,8 @@ mod tests {
     #[test]
     fn progress_is_shown_on_a_terminal_or_where_it_is_asked_for() {
         assert_eq!(Show::of(true, None).text(50, 200), "\r\x1b[K50 of 200 steps, 25 %");
-        assert_eq!(Show::of(false, Some("1")).text(0, 0), "0 of 0 steps, 0 %\n");
+        assert_eq!(Show::of(false, Some(OsStr::new("1"))).text(0, 0), "0 of 0 steps, 0 %\n");
         assert_eq!(Show::of(false, None).text(50, 200), "");
-        assert_eq!(Show::of(true, Some("0")), Show::Nothing);
+        assert_eq!(Show::of(true, Some(OsStr::new("0"))), Show::Nothing);
     }
 }

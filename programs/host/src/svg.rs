@@ -5,6 +5,11 @@ use std::fmt::Write;
 /// Cells at most along each side, and the length of the longer side.
 const CELLS: usize = 128;
 const SIDE: f64 = 640.0;
+/// Space beside the plane, for ticks and names, and above it, for the title.
+const LEFT: f64 = 64.0;
+const TOP: f64 = 40.0;
+/// Ticks of an axis at most.
+const TICKS: usize = 5;
 /// Colours from the least to the greatest, and steps between two of them.
 const COLOURS: [[f64; 3]; 5] =
     [[48.0, 18.0, 59.0], [62.0, 117.0, 207.0], [94.0, 201.0, 98.0], [244.0, 184.0, 52.0], [122.0, 4.0, 3.0]];
@@ -32,10 +37,10 @@ pub fn plane(title: &str, [down, across]: [&str; 2], rows: &[Vec<f32>]) -> Strin
     let shade = |step: usize| colour(step as f64 / (STEPS - 1) as f64);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0} {:.0}\" font-family=\"sans-serif\" font-size=\"13\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"40\" y=\"24\" font-size=\"16\">{title}</text>\n\
-         <g transform=\"translate(40 40)\" shape-rendering=\"crispEdges\">\n",
-        w + 140.0,
-        h + 80.0
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{LEFT}\" y=\"24\" font-size=\"16\">{title}</text>\n\
+         <g transform=\"translate({LEFT} {TOP})\" shape-rendering=\"crispEdges\">\n",
+        LEFT + w + 100.0,
+        TOP + h + 48.0
     );
     for i in (0..height).step_by(by_row) {
         let row: Vec<_> = rows[i].iter().step_by(by_column).map(|x| step(*x)).collect();
@@ -63,23 +68,47 @@ pub fn plane(title: &str, [down, across]: [&str; 2], rows: &[Vec<f32>]) -> Strin
             h / STEPS as f64
         );
     }
+    for at in ticks(width) {
+        let x = (at as f64 + 0.5) * cell;
+        let _ = writeln!(svg, "<path d=\"M{x:.2} {h:.2}v5\" stroke=\"#333\"/>");
+        let _ = writeln!(svg, "<text x=\"{x:.2}\" y=\"{:.2}\" text-anchor=\"middle\">{at}</text>", h + 18.0);
+    }
+    for at in ticks(height) {
+        let y = (at as f64 + 0.5) * cell;
+        let _ = writeln!(svg, "<path d=\"M0 {y:.2}h-5\" stroke=\"#333\"/>");
+        let _ = writeln!(svg, "<text x=\"-8\" y=\"{:.2}\" text-anchor=\"end\">{at}</text>", y + 4.0);
+    }
     let _ = write!(
         svg,
-        "</g>\n<text x=\"{0:.0}\" y=\"50\">{most:.4}</text>\n<text x=\"{0:.0}\" y=\"{1:.0}\">{least:.4}</text>\n\
-         <text x=\"{2:.0}\" y=\"{3:.0}\" text-anchor=\"middle\">{across}</text>\n\
-         <text x=\"24\" y=\"{4:.0}\" text-anchor=\"middle\" transform=\"rotate(-90 24 {4:.0})\">{down}</text>\n</svg>\n",
-        w + 80.0,
-        h + 40.0,
-        40.0 + w / 2.0,
-        h + 62.0,
-        40.0 + h / 2.0,
+        "</g>\n<text x=\"{0:.0}\" y=\"{1:.0}\">{most:.4}</text>\n<text x=\"{0:.0}\" y=\"{2:.0}\">{least:.4}</text>\n\
+         <text x=\"{3:.0}\" y=\"{4:.0}\" text-anchor=\"middle\">{across}</text>\n\
+         <text x=\"20\" y=\"{5:.0}\" text-anchor=\"middle\" transform=\"rotate(-90 20 {5:.0})\">{down}</text>\n</svg>\n",
+        LEFT + w + 40.0,
+        TOP + 10.0,
+        TOP + h,
+        LEFT + w / 2.0,
+        TOP + h + 38.0,
+        TOP + h / 2.0,
     );
     svg
+}
+
+/// The indices with a tick: the first, the last, and some between.
+fn ticks(cells: usize) -> impl Iterator<Item = usize> {
+    let (last, parts) = (cells.saturating_sub(1), cells.clamp(1, TICKS) - 1);
+    (0..=parts).take(cells).map(move |nth| (last * nth).checked_div(parts).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_has_a_tick_at_each_end() {
+        let of = |cells| ticks(cells).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2, 5].map(of), [vec![], vec![0], vec![0, 1], vec![0, 1, 2, 3, 4]]);
+        assert_eq!(of(129), [0, 32, 64, 96, 128]);
+    }
 
     #[test]
     fn a_plane_has_its_colours() {

@@ -117,7 +117,10 @@ fn an_absent_program_is_named_with_its_places_and_a_command() {
     let result = result_with(dir.path());
     let place = dir.path().join("hamr/qemu/usr/bin/qemu-system-riscv64");
     let place = place.to_str().expect("UTF-8");
-    contains_all(&result, &[DEVICE, "`qemu-system-riscv64` in PATH or unpacked", place, "found none", "`hamr setup`"]);
+    contains_all(
+        &result,
+        &[DEVICE, "`qemu-system-riscv64` in PATH or unpacked", place, "found none", "`cargo run -- setup` in "],
+    );
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn an_old_program_is_refused_with_both_versions() {
     let dir = with_fake("echo 'QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)'");
     contains_all(
         &result_with(dir.path()),
-        &["`qemu-system-riscv64`", "version 7.0 or later", "found 5.2", "`hamr setup`"],
+        &["`qemu-system-riscv64`", "version 7.0 or later", "found 5.2", "`cargo run -- setup` in "],
     );
     let dir = with_fake("echo 'a toaster'");
     contains_all(&result_with(dir.path()), &["QEMU emulator version", "`a toaster`"]);

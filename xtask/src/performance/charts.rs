@@ -127,10 +127,17 @@ fn rate(data: &Data) -> Chart {
 }
 
 fn ratio(data: &Data) -> Chart {
-    let (from, to) = (0.8, 2.0);
-    let panels = panels(|spell| {
+    let histogram = |spell| {
         let row = data.row("call_empty", &with(spell, &[("gap_ns", json!(0))]));
-        let steps = row.map(|row| row.histogram()).unwrap_or_default();
+        row.map(|row| row.histogram()).unwrap_or_default()
+    };
+    let ends = SPELLS.into_iter().flat_map(|(spell, _)| histogram(spell)).map(|(at, _)| at + STEP);
+    // Up to the next mark: an axis far beyond the bars would be empty.
+    const MARK: f64 = 0.2;
+    let from = 0.8;
+    let to = (((ends.fold(1.0, f64::max) - STEP / 2.0) / MARK).ceil() * MARK).clamp(1.4, 2.0);
+    let panels = panels(|spell| {
+        let steps = histogram(spell);
         let all: f64 = steps.iter().map(|(_, count)| count).sum();
         // What lies outside is drawn in the outermost steps.
         let mut bars: Vec<(f64, f64)> = Vec::new();
@@ -149,8 +156,10 @@ fn ratio(data: &Data) -> Chart {
         x: ("time of the call, divided by that of its floor".into(), Scale::linear(from, to)),
         y: ("percent of pairs".into(), Scale::linear(0.0, top)),
         x_ticks: [(0.8, "≤ 0.8"), (1.0, "1.0"), (1.2, "1.2"), (1.4, "1.4"), (1.6, "1.6"), (1.8, "1.8"), (2.0, "≥ 2")]
+            .into_iter()
+            .filter(|(at, _)| *at < to + STEP)
             .map(|(at, label)| (at, label.to_owned()))
-            .to_vec(),
+            .collect(),
         panels,
     }
 }
@@ -184,5 +193,17 @@ mod tests {
         let bars = &chart.panels[0].series[0].points;
         assert_eq!(bars.iter().map(|(_, share)| share).sum::<f64>(), 100.0);
         assert_eq!(bars.len(), 3);
+        assert_eq!(chart.x_ticks.last().map(|(_, label)| &**label), Some("≥ 2"));
+    }
+
+    #[test]
+    fn an_axis_ends_where_its_bars_do() {
+        let mut data = Data::new(1);
+        let row = json!({ "name": "call_empty", "device": "shm", "spell": "near", "gap_ns": 0, "p50_ns": 50.0, "ratio": 1.1,
+            "beside": "floor", "histogram": [[1.0, 1], [1.35, 2]] });
+        data.add_line(&row.to_string()).expect("a row");
+        let chart = ratio(&data);
+        assert_eq!(chart.x_ticks.last().map(|(_, label)| &**label), Some("1.4"));
+        assert!((chart.x.1.at(1.35 + STEP) - 1.0).abs() < 1e-9);
     }
 }

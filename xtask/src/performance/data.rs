@@ -258,9 +258,11 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
+/// The middle value, of an even number the mean of the two: else a time and its floor, of two launches, would be of different ones.
 fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
-    sorted.get(sorted.len() / 2).copied()
+    let (below, above) = (sorted.len().checked_sub(1)? / 2, sorted.len() / 2);
+    Some(f64::midpoint(*sorted.get(below)?, *sorted.get(above)?))
 }
 
 #[cfg(test)]
@@ -287,12 +289,17 @@ mod tests {
     }
 
     #[test]
+    fn medians_are_of_the_middle() {
+        assert_eq!([&[][..], &[3.0], &[50.0, 54.0], &[9.0, 1.0, 2.0]].map(median), [None, Some(3.0), Some(52.0), Some(2.0)]);
+    }
+
+    #[test]
     fn systems_are_collected_by_spell() {
         let mut data = Data::new(1);
         for (number, value, spell) in [(64, 500.0, "near"), (8, 480.0, "near"), (8, 482.0, "near"), (8, 900.0, "far")] {
             data.add_system(&RivalValue { system: "UCX", what: "size", number, value }, spell);
         }
-        assert_eq!(data.system("UCX", "size", "near"), [(8.0, 482.0), (64.0, 500.0)]);
+        assert_eq!(data.system("UCX", "size", "near"), [(8.0, 481.0), (64.0, 500.0)]);
         assert_eq!(data.systems(), ["UCX"]);
         data.add_missing("OpenMPI: no network");
         data.add_missing("OpenMPI: no network");

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -83,26 +84,34 @@ fn sum(words: impl Iterator<Item = u64>) -> u64 {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == "rank") {
-        return hamr::world::main(program);
-    }
-    match start(&arguments) {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let done = match arguments.first().map(|first| first.as_encoded_bytes()) {
+        Some(b"rank") => return hamr::world::main(program),
+        Some(b"--help" | b"-h") => hamr::io::print(HELP).map(|()| 0).map_err(Into::into),
+        Some(b"check") if arguments.len() == 1 => start(true),
+        None => start(false),
+        _ => Err(format!("expected check or nothing, got {}", arguments.join(OsStr::new(" ")).display()).into()),
+    };
+    match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("hamr-put-out: {error}");
+            hamr::io::note(format_args!("hamr-put-out: {error}"));
             ExitCode::from(2)
         }
     }
 }
 
+const HELP: &str = "usage: cargo xtask put-out [check]
+
+Puts to memory of another process that is in no segment, in three ways, by size. check: compares the bytes, measures nothing.
+";
+
 /// Starts this program as the two ranks of a world.
-fn start(arguments: &[String]) -> Result<u8, Box<dyn Error>> {
+fn start(is_check: bool) -> Result<u8, Box<dyn Error>> {
     let this = std::env::current_exe()?;
-    let arguments = ["rank"].into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>();
-    let image = Image::program(this, &arguments)?;
+    let image = Image::program(this, if is_check { &["rank", "check"][..] } else { &["rank"] })?;
     let mut options = WorldOptions::default();
-    if !arguments.contains(&"check") {
+    if !is_check {
         // A processor for each, on which nothing sleeps.
         options.rank.wait = WaitMode::Spin;
         let mine = sched_getaffinity(None)?;
@@ -120,7 +129,7 @@ fn program(task: &mut Task) -> Result<u8, Fault> {
         let mut slots = [Slot::EMPTY; 16];
         let far = Far::new(LIMITS, &mut slots);
         let puts = Puts { task, peer, at, far };
-        code = if std::env::args().any(|argument| argument == "check") { check(puts)? } else { measure(puts)? };
+        code = if std::env::args_os().any(|argument| argument == "check") { check(puts)? } else { measure(puts)? };
     }
     task.barrier()?;
     Ok(code)

@@ -54,6 +54,8 @@ const PER_SAMPLE: u32 = 100;
 const SAMPLES: u32 = 20;
 /// Repetitions per launch, each on other cache lines.
 const REPETITIONS: usize = 32;
+/// Path of the handlers that are measured.
+const HANDLERS: &str = "hamr_kernels::bench::";
 /// The device that other devices are compared with.
 const SHM: &str = "shm";
 
@@ -83,6 +85,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     // The instruction count needs no device; the other rows do.
     if rows::names().any(wanted) {
+        check_image(runtime, image, device)?;
         if !json {
             say_what_is_built(device, runtime.target(device)?.is_some(), wanted);
         }
@@ -90,7 +93,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
         let mut table = Table::default();
         for launch in 0..args.launches {
             if !json {
-                eprintln!("hamr: bench: launch {} of {}", launch + 1, args.launches);
+                hamr::cli::note(format_args!("hamr: bench: launch {} of {}", launch + 1, args.launches));
             }
             measure(runtime, image, global, &mut machine, &mut table, &wanted)?;
         }
@@ -102,6 +105,18 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
     Ok(())
 }
 
+/// Refuses an image without the handlers that are measured, before a device is started.
+fn check_image(runtime: &Runtime, image: &Image, device: &str) -> Result<(), BoxError> {
+    let Some(target) = runtime.target(device)? else { return Ok(()) };
+    let file = image.resolve(&target)?;
+    let is_measured = |name: &str| name.starts_with(HANDLERS);
+    if file.handlers()?.iter().any(|handler| is_measured(&handler.name)) {
+        return Ok(());
+    }
+    let path = file.path.display();
+    Err(format!("{path}: expected an image with the handlers {HANDLERS}…, got one without; leave --image out, or put `hamr_kernels::bench_handlers!()` into its main.rs").into())
+}
+
 /// Names the images of rows that do not use the one of the other rows.
 fn say_what_is_built(device: &str, takes_image: bool, wanted: impl Fn(&str) -> bool) {
     let module = [modules::IMAGE, modules::MODULE].join(" and ");
@@ -109,7 +124,7 @@ fn say_what_is_built(device: &str, takes_image: bool, wanted: impl Fn(&str) -> b
     let further = rows.iter().filter(|(row, _, on_device)| *on_device && wanted(row));
     let further: Vec<String> = further.map(|(row, built, _)| format!("{built} for {row}")).collect();
     if !further.is_empty() {
-        eprintln!("hamr: bench: builds, where it is not built yet, {}", further.join(", "));
+        hamr::cli::note(format_args!("hamr: bench: builds, where it is not built yet, {}", further.join(", ")));
     }
 }
 
@@ -163,7 +178,7 @@ fn measure(
         match runtime.open_with(SHM, image.clone(), options) {
             Ok(shm) => compare(&node, &shm, table)?,
             // An image file is made for one kind of device.
-            Err(e) => eprintln!("hamr: bench: call_empty_vs_shm skipped: {e}"),
+            Err(e) => hamr::cli::note(format_args!("hamr: bench: call_empty_vs_shm skipped: {e}")),
         }
     }
     gas::measure(image, machine, table, wanted)?;
@@ -231,7 +246,7 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
             }
         }
         Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
-        Err(why) => eprintln!("hamr: {INSTRUCTIONS} skipped: {why}"),
+        Err(why) => hamr::cli::note(format_args!("hamr: {INSTRUCTIONS} skipped: {why}")),
     }
     Ok(())
 }

@@ -19,7 +19,9 @@ pub(crate) fn measure(
     wanted: impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
     let Some(target) = runtime.target(device)? else {
-        eprintln!("hamr: bench: load_module, load_image skipped: device {device} is loaded with no image");
+        hamr::cli::note(format_args!(
+            "hamr: bench: load_module, load_image skipped: device {device} is loaded with no image"
+        ));
         return Ok(());
     };
     let kind = if target.kind.is_bare() { ImageKind::BARE_MODULE } else { ImageKind::HOSTED_MODULE };
@@ -28,7 +30,7 @@ pub(crate) fn measure(
     let (module, image) = match (files, Image::module(IMAGE)?.resolve(&target)) {
         (Ok(module), Ok(image)) => (Image::file(module.path)?, Image::file(image.path)?),
         (Err(e), _) | (_, Err(e)) => {
-            eprintln!("hamr: bench: load_module, load_image skipped: {e}");
+            hamr::cli::note(format_args!("hamr: bench: load_module, load_image skipped: {e}"));
             return Ok(());
         }
     };

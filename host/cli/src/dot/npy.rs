@@ -103,8 +103,6 @@ pub(crate) struct Npy {
 pub(crate) enum OpenError {
     #[error("{}: {what}: {source}", path.display())]
     Io { path: PathBuf, what: &'static str, source: std::io::Error },
-    #[error("{}: expected a file, got {got}", path.display())]
-    NotAFile { path: PathBuf, got: &'static str },
     #[error("{}: {why}", path.display())]
     Npy { path: PathBuf, why: NpyError },
 }
@@ -113,13 +111,7 @@ impl Npy {
     /// Opens a file and checks everything but the elements.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let io = |what| move |source: std::io::Error| OpenError::Io { path: path.into(), what, source };
-        // Checked before opening, because opening a pipe would wait for a writer.
-        let facts = std::fs::metadata(path).map_err(io("cannot open it"))?;
-        let got = if facts.is_dir() { "a directory" } else { "a device, pipe or socket" };
-        if !facts.is_file() {
-            return Err(OpenError::NotAFile { path: path.into(), got });
-        }
-        let mut file = File::open(path).map_err(io("cannot open it"))?;
+        let mut file = hamr::io::open(path).map_err(io("cannot open it"))?;
         let len = file.metadata().map_err(io("cannot read its length"))?.len();
         match read_header(&mut file, len) {
             Ok(Ok(header)) => Ok(Self { path: path.into(), file, header }),

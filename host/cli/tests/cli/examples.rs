@@ -32,5 +32,23 @@ fn examples_print_what_they_show() {
     let timeline = folder.path().join("overlap.svg").display().to_string();
     let overlap = example("overlap", demo, &[&timeline]);
     assert!(overlap.contains("one by one: ") && overlap.contains("overlapped: "), "{overlap}");
-    assert!(std::fs::read_to_string(&timeline).is_ok_and(|svg| svg.starts_with("<svg")), "{timeline}");
+    let svg = std::fs::read_to_string(&timeline).expect("it was written");
+    assert!(svg.starts_with("<svg") && svg.contains(">milliseconds since the first put began<"), "{svg}");
+}
+
+#[test]
+fn each_example_answers_help() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let sources = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let names: Vec<String> = sources
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    assert!(names.len() >= 10, "{names:?}");
+    let demo = &image().display().to_string();
+    for name in names {
+        let text = example(&name, demo, &["--help"]);
+        assert!(text.starts_with("usage: ") && text.contains(&name) && text.lines().count() == 1, "{name}: {text}");
+        assert!(!Path::new("--help").exists(), "{name}");
+    }
 }

@@ -5,6 +5,7 @@ mod call;
 #[path = "../common/mod.rs"]
 mod common;
 mod examples;
+mod inputs;
 mod modules;
 mod run;
 mod serve;

@@ -1,10 +1,10 @@
 //! `hamr top`: a frame of what runs on this machine, and the screen.
 
 use super::{json, refused};
-use crate::common::{hamr, spawn, until};
+use crate::common::{hamr, signal, spawn, until};
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The row of a process's device.
 fn row(of: u32) -> Option<Value> {
@@ -41,31 +41,109 @@ fn without_a_terminal_it_says_what_to_do() {
     refused(&hamr(&["top", "--every", "0"]), &["0.05 to 3600"]);
 }
 
-/// In a terminal that `script` makes.
+/// A shell in a terminal that `script` makes. What appears is read until something is found.
+struct Terminal {
+    script: Child,
+    keys: ChildStdin,
+    screen: ChildStdout,
+    shown: Vec<u8>,
+}
+
+impl Terminal {
+    fn new() -> Self {
+        let mut script = Command::new("timeout")
+            .args(["60", "script", "--quiet", "--return", "--command", "bash --norc --noediting -i", "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("util-linux has script");
+        let (keys, screen) = (script.stdin.take().expect("piped"), script.stdout.take().expect("piped"));
+        Self { script, keys, screen, shown: Vec::new() }
+    }
+
+    fn keys(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("it reads");
+    }
+
+    /// All up to this text, which is read with it.
+    fn until(&mut self, text: &str) -> String {
+        let mut chunk = [0; 4096];
+        loop {
+            if let Some(at) = self.shown.windows(text.len()).position(|bytes| bytes == text.as_bytes()) {
+                let before: Vec<u8> = self.shown.drain(..at + text.len()).collect();
+                return String::from_utf8_lossy(&before).into_owned();
+            }
+            let read = self.screen.read(&mut chunk).expect("a pipe");
+            assert!(read > 0, "it ended without {text:?}: {}", String::from_utf8_lossy(&self.shown));
+            self.shown.extend(&chunk[..read]);
+        }
+    }
+
+    /// Starts `hamr top` in it; its process.
+    fn top(&mut self) -> u32 {
+        let command = format!("sh -c 'echo process $$.; exec {} top --every 0.1'\n", env!("CARGO_BIN_EXE_hamr"));
+        self.keys(&command);
+        // Behind the command's echo.
+        self.until("top --every 0.1'");
+        self.until("process ");
+        let pid = self.until(".").trim_end_matches('.').parse().expect("a number");
+        self.until("q ends");
+        pid
+    }
+
+    /// True if the terminal edits and shows lines.
+    fn is_plain(&mut self) -> bool {
+        self.keys("echo modes; stty -a; echo en\"\"ded\n");
+        let text = self.until("ended\r\n");
+        [" icanon", " echo "].iter().all(|mode| text.contains(mode))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.keys.write_all(b"exit\n");
+        let _ = self.script.wait();
+    }
+}
+
+const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
+
 #[test]
 fn the_screen_is_as_before_after_q() {
-    let command = format!("{} top --every 0.1", env!("CARGO_BIN_EXE_hamr"));
-    let mut terminal = Command::new("timeout")
-        .args(["60", "script", "--quiet", "--return", "--command", &command, "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("util-linux has script");
-    let (mut keys, mut screen) = (terminal.stdin.take().expect("piped"), terminal.stdout.take().expect("piped"));
-    let mut shown = Vec::new();
-    let mut chunk = [0; 4096];
-    // Two frames at least.
-    while shown.windows(6).filter(|bytes| bytes == b"q ends").count() < 2 {
-        let read = screen.read(&mut chunk).expect("a pipe");
-        assert!(read > 0, "it ended: {}", String::from_utf8_lossy(&shown));
-        shown.extend(&chunk[..read]);
+    let mut terminal = Terminal::new();
+    terminal.top();
+    // Another key only shows the next frame.
+    terminal.keys("x");
+    terminal.until("device");
+    terminal.until("q ends");
+    terminal.keys("q");
+    terminal.until(LEAVE);
+    assert!(terminal.is_plain());
+}
+
+#[test]
+fn the_screen_is_as_before_after_a_signal() {
+    let mut terminal = Terminal::new();
+    for name in ["TERM", "HUP", "INT", "QUIT"] {
+        let pid = terminal.top();
+        signal(pid, name);
+        terminal.until(LEAVE);
+        assert!(terminal.is_plain(), "{name}");
     }
-    keys.write_all(b"xq").expect("it reads");
-    screen.read_to_end(&mut shown).expect("a pipe");
-    let text = String::from_utf8_lossy(&shown);
-    assert!(terminal.wait().expect("our own child").success(), "{text}");
-    for part in ["\u{1b}[?1049h", "device", "\u{1b}[?25h\u{1b}[?1049l"] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
-    assert!(text.rfind("\u{1b}[?1049l") > text.rfind("q ends"), "{text}");
+}
+
+#[test]
+fn the_screen_comes_back_when_a_stopped_command_goes_on() {
+    let mut terminal = Terminal::new();
+    let pid = terminal.top();
+    signal(pid, "TSTP");
+    terminal.until(LEAVE);
+    assert!(terminal.is_plain(), "stopped");
+    terminal.keys("fg\n");
+    terminal.until("\u{1b}[?1049h");
+    terminal.until("q ends");
+    // Without a line's end.
+    terminal.keys("q");
+    terminal.until(LEAVE);
+    assert!(terminal.is_plain(), "ended");
 }

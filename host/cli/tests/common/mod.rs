@@ -177,6 +177,9 @@ pub(crate) fn signal(pid: u32, name: &str) {
         "STOP" => rustix::process::Signal::STOP,
         "INT" => rustix::process::Signal::INT,
         "TERM" => rustix::process::Signal::TERM,
+        "HUP" => rustix::process::Signal::HUP,
+        "QUIT" => rustix::process::Signal::QUIT,
+        "TSTP" => rustix::process::Signal::TSTP,
         _ => rustix::process::Signal::KILL,
     };
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");

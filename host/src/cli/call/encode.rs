@@ -1,7 +1,10 @@
 //! Values from the command line, as bytes.
 
 use super::types::{Fields, Type};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::str::Chars;
 
 /// Most elements that a list with a count (`[0; N]`) may have.
 const MAX_ELEMENTS: usize = 1 << 32;
@@ -23,12 +26,16 @@ pub(super) struct BufferArgument {
 
 impl Encoded {
     /// Appends the value that `text` is. The error names what was expected and what came.
-    pub(super) fn push(&mut self, parameter: &str, ty: &Type, text: &str) -> Result<(), String> {
+    pub(super) fn push(&mut self, parameter: &str, ty: &Type, text: &OsStr) -> Result<(), String> {
+        if let (Type::Buffer(element), [b'@', path @ ..]) = (ty, text.as_bytes()) {
+            return self.file(parameter, element, OsStr::from_bytes(path));
+        }
+        let no_text = || format!("expected text in UTF-8, got `{}`", text.as_bytes().escape_ascii());
+        let text = text.to_str().ok_or_else(no_text)?;
         // One argument is one value, so it needs no quotes, and a file's name may contain anything.
         match ty {
             Type::String(_) if !text.starts_with('"') => return string(text, ty, &mut self.bytes),
             Type::Char if !text.starts_with('\'') || text.len() == 1 => return character(text, &mut self.bytes),
-            Type::Buffer(element) if text.starts_with('@') => return self.file(parameter, element, &text[1..]),
             _ => {}
         }
         let mut reader = Reader { rest: text, parameter };
@@ -39,8 +46,9 @@ impl Encoded {
         }
     }
 
-    fn file(&mut self, parameter: &str, element: &Type, path: &str) -> Result<(), String> {
-        let content = std::fs::read(Path::new(path)).map_err(|e| format!("cannot read the file {path}: {e}"))?;
+    fn file(&mut self, parameter: &str, element: &Type, path: &OsStr) -> Result<(), String> {
+        let (content, path) = (crate::io::read(Path::new(path)), path.display());
+        let content = content.map_err(|e| format!("cannot read the file {path}: {e}"))?;
         let size = element.longest();
         if size == 0 || !content.len().is_multiple_of(size) {
             let len = content.len();
@@ -57,6 +65,19 @@ impl Encoded {
         self.bytes.extend([0; 16]);
         self.buffers.push(BufferArgument { parameter, element, at, content });
     }
+}
+
+/// The character of `\u{e9}`, behind the `u`.
+fn escaped(chars: &mut Chars<'_>) -> Result<char, String> {
+    let found = chars.as_str().strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    let digits = |hex: &str| (1..=6).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parsed = found.filter(|(hex, _)| digits(hex)).and_then(|(hex, rest)| {
+        let c = char::from_u32(u32::from_str_radix(hex, 16).ok()?)?;
+        Some((c, rest))
+    });
+    let (c, rest) = parsed.ok_or("expected a character as `\\u{e9}`, got another `\\u`")?;
+    *chars = rest.chars();
+    Ok(c)
 }
 
 fn character(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
@@ -178,7 +199,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Text between marks, with Rust's escapes of the mark and of a backslash.
+    /// Text between marks, with Rust's escapes.
     fn quoted(&mut self, mark: char, ty: &Type) -> Result<String, String> {
         self.expect(mark, ty)?;
         let (mut text, mut chars) = (String::new(), self.rest.chars());
@@ -186,7 +207,14 @@ impl<'t> Reader<'t> {
             match c {
                 '\\' => match chars.next() {
                     Some('n') => text.push('\n'),
-                    Some(c) => text.push(c),
+                    Some('t') => text.push('\t'),
+                    Some('r') => text.push('\r'),
+                    Some('0') => text.push('\0'),
+                    Some(c @ ('\\' | '\'' | '"')) => text.push(c),
+                    Some('u') => text.push(escaped(&mut chars)?),
+                    Some(c) => {
+                        return Err(format!("expected an escape of Rust, such as `\\n` or `\\u{{e9}}`, got `\\{c}`"));
+                    }
                     None => break,
                 },
                 c if c == mark => {
@@ -236,7 +264,7 @@ impl<'t> Reader<'t> {
     fn buffer(&mut self, of: &Type, ty: &Type, out: &mut Encoded) -> Result<(), String> {
         if self.is_next('@') {
             let path = self.word();
-            return out.file(self.parameter, of, path);
+            return out.file(self.parameter, of, OsStr::new(path));
         }
         if !self.space().starts_with('[') {
             return Err(self.wrong("a list (`[1, 2]`, `[0; 1000]`) or a file (`@PATH`)", ty));
@@ -336,9 +364,10 @@ fn scalar(name: &str, bytes: usize, text: &str, out: &mut Vec<u8>) -> Result<(),
 
 fn bits(len: usize, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
+    let is_right = digits.len() == 2 * len && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let byte = |i: usize| digits.get(2 * i..2 * i + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     let bytes: Option<Vec<u8>> = (0..len).map(byte).collect();
-    match bytes.filter(|_| digits.len() == 2 * len) {
+    match bytes.filter(|_| is_right) {
         Some(bytes) => {
             out.extend(bytes);
             Ok(())

@@ -16,7 +16,11 @@ use hamr_comm::Call;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::table::record_flag;
 use serde_json::{Map, Value, json};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+#[cfg(test)]
+use types::Type;
 use types::{ErrorType, Signature};
 
 #[derive(clap::Args, Debug)]
@@ -28,14 +32,14 @@ pub(super) struct Args {
     /// The arguments: 5, -0.5, true, text, [1, 2], (1, 2), {a: 1}, none, some(1), Variant; a buffer
     /// is a list, [0; 1000], or @FILE with the elements' bytes
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
-    values: Vec<String>,
+    values: Vec<OsString>,
     /// Load a module (docs/modules.md) beside the image, and call a handler of it: a file, or the package
     /// that builds it
     #[arg(long, value_name = "NAME|PATH")]
-    module: Option<String>,
+    module: Option<OsString>,
     /// Write the bytes of a buffer to a file after the call
     #[arg(long, value_name = "PARAMETER=FILE")]
-    save: Vec<String>,
+    save: Vec<OsString>,
 }
 
 impl Args {
@@ -85,7 +89,7 @@ fn call_running(args: &Args, cli: &Cli) -> Result<(), Failure> {
 }
 
 /// The module's file, for the chosen device.
-pub(super) fn module_of(module: &str, cli: &Cli) -> Result<ImageFile, Failure> {
+pub(super) fn module_of(module: &OsStr, cli: &Cli) -> Result<ImageFile, Failure> {
     let image = cli.target_of(&cli.global.device)?;
     let none = || Failure::new(format!("expected a device that takes modules, got {}", cli.global.device));
     let target = Target::of_module(image.kind, image.isa).ok_or_else(none)?;
@@ -140,7 +144,8 @@ impl Prepared<'_> {
         let (value, buffers) = call(self.signature, self.encoded, &handler, key, node)?;
         for (at, path) in self.saves {
             let bytes = buffers.get(at).map_or(&[][..], |buffer| &buffer.after);
-            std::fs::write(&path, bytes).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+            crate::io::write(&path, bytes)
+                .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
         }
         print(&value, &buffers, cli)
     }
@@ -211,7 +216,7 @@ fn without_paths(name: &str) -> String {
     short
 }
 
-fn encode(signature: &Signature, values: &[String]) -> Result<Encoded, Failure> {
+fn encode(signature: &Signature, values: &[OsString]) -> Result<Encoded, Failure> {
     if let Some(opaque) = signature.opaque() {
         let what = if opaque.is_empty() { "a type whose description is too long" } else { opaque };
         return Err(Failure::new(format!(
@@ -225,26 +230,41 @@ fn encode(signature: &Signature, values: &[String]) -> Result<Encoded, Failure> 
     }
     let mut encoded = Encoded::default();
     for (i, ((name, ty), text)) in signature.parameters.iter().zip(values).enumerate() {
+        let before = encoded.buffers.len();
         encoded
             .push(name, ty, text)
             .map_err(|why| Failure::new(format!("value {} (`{name}: {ty}`): {why}; {signature}", i + 1)))?;
+        // Each has a name, by which it is saved and shown.
+        if let several @ [_, _, ..] = &mut encoded.buffers[before..] {
+            several.iter_mut().enumerate().for_each(|(i, buffer)| buffer.parameter = format!("{name}.{i}"));
+        }
     }
     Ok(encoded)
 }
 
 /// Indices of buffers, and the files that they go to.
-fn saves(texts: &[String], buffers: &[BufferArgument]) -> Result<Vec<(usize, PathBuf)>, Failure> {
-    let parse = |text: &String| {
+fn saves(texts: &[OsString], buffers: &[BufferArgument]) -> Result<Vec<(usize, PathBuf)>, Failure> {
+    let parse = |text: &OsString| {
         let wrong = |why: &str| {
             let names: Vec<&str> = buffers.iter().map(|buffer| &*buffer.parameter).collect();
             let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+            let text = text.display();
             Failure::new(format!("--save {text}: expected PARAMETER=FILE, {why}; buffers of this call: {known}"))
         };
-        let (name, path) = text.split_once('=').ok_or_else(|| wrong("got no `=`"))?;
-        let at = buffers.iter().position(|buffer| buffer.parameter == name);
-        Ok((at.ok_or_else(|| wrong(&format!("got `{name}`, which is no buffer")))?, path.into()))
+        let bytes = text.as_bytes();
+        let at = bytes.iter().position(|byte| *byte == b'=').ok_or_else(|| wrong("got no `=`"))?;
+        let (name, path) = (&bytes[..at], OsStr::from_bytes(&bytes[at + 1..]));
+        let at = buffers.iter().position(|buffer| buffer.parameter.as_bytes() == name);
+        let name = name.escape_ascii();
+        Ok((at.ok_or_else(|| wrong(&format!("got `{name}`, which is no buffer")))?, PathBuf::from(path)))
     };
-    texts.iter().map(parse).collect()
+    let saves = texts.iter().map(parse).collect::<Result<Vec<_>, Failure>>()?;
+    for (i, (_, path)) in saves.iter().enumerate() {
+        if saves[..i].iter().any(|(_, earlier)| crate::io::is_same(earlier, path)) {
+            return Err(Failure::new(format!("--save: expected a file for each buffer, got {} twice", path.display())));
+        }
+    }
+    Ok(saves)
 }
 
 /// The handler in the device's table, which must have the types that the file describes.
@@ -349,6 +369,55 @@ fn print(value: &show::Shown, buffers: &[Changed], cli: &Cli) -> Result<(), Fail
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_buffer_has_a_name_and_a_file() {
+        let buffer = || Type::Buffer(Type::Scalar("u8", 1).into());
+        let parameters = vec![("x".into(), buffer()), ("pair".into(), Type::Tuple(vec![buffer(), buffer()]))];
+        let (value, error) = (Type::Tuple(Vec::new()), ErrorType::None);
+        let signature = Signature { name: "f".into(), parameters, value, error };
+        let encoded = encode(&signature, &["[1]", "([2], [3, 4])"].map(OsString::from)).expect("they are values");
+        let names: Vec<&str> = encoded.buffers.iter().map(|buffer| &*buffer.parameter).collect();
+        assert_eq!(names, ["x", "pair.0", "pair.1"]);
+        let saves = |texts: &[&str]| saves(&texts.iter().map(OsString::from).collect::<Vec<_>>(), &encoded.buffers);
+        assert_eq!(saves(&["pair.1=a", "x=b"]).expect("two files"), [(2, "a".into()), (0, "b".into())]);
+        for (wrong, why) in [(&["pair=a"][..], "got `pair`"), (&["x=a", "pair.0=./a"], "got ./a twice")] {
+            assert!(saves(wrong).is_err_and(|e| e.to_string().contains(why)), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn texts_are_read_as_they_are_shown() {
+        let tuple = |ty: Type| Type::Tuple(vec![ty]);
+        let push = |ty: &Type, text: &str| {
+            let mut encoded = Encoded::default();
+            encoded.push("p", ty, OsStr::new(text)).map(|()| encoded.bytes)
+        };
+        for original in ["tab\tline\nend\r\0", "\u{1b}[2J", "\"'\\", "\u{e9}\u{10ffff}"] {
+            let (ty, len) = (tuple(Type::String(64)), (original.len() as u32).to_le_bytes());
+            let expected = [&len[..], original.as_bytes()].concat();
+            assert_eq!(push(&ty, &format!("({original:?},)")), Ok(expected), "{original:?}");
+        }
+        for (ty, wrong) in [
+            (Type::String(9), r#"("\a",)"#),
+            (Type::String(9), r#"("\u{}",)"#),
+            (Type::String(9), r#"("\u{d800}",)"#),
+            (Type::String(9), r#"("\u{+41}",)"#),
+            (Type::Bits(2), "(0x+1+2,)"),
+            (Type::Bits(2), "(0x012,)"),
+        ] {
+            assert!(push(&tuple(ty), wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_differs_from_nothing_in_json() {
+        let ty = Type::Option(Type::Option(Type::Tuple(Vec::new()).into()).into());
+        let json = |bytes: &[u8]| show::value(&ty, bytes).ok().map(|shown| shown.json);
+        assert_eq!(json(&[0]), Some(Value::Null));
+        assert_eq!(json(&[1, 0]), Some(json!({ "Some": null })));
+        assert_eq!(json(&[1, 1]), Some(json!({ "Some": { "Some": null } })));
+    }
 
     #[test]
     fn names_are_shown_without_paths_of_types() {

@@ -26,10 +26,15 @@ const SCALARS: [(&str, usize); 12] = [
 
 /// The signatures in a file, in no order. The error names what is wrong with it.
 pub(super) fn read(path: &Path) -> Result<Vec<Signature>, String> {
-    let bytes = std::fs::read(path).map_err(|e| format!("cannot read it: {e}"))?;
+    let bytes = crate::io::read(path).map_err(|e| format!("cannot read it: {e}"))?;
     let elf = object::File::parse(&*bytes).map_err(|e| format!("it is no ELF file: {e}"))?;
     let section = elf.section_by_name(SECTION).and_then(|section| section.data().ok());
-    let section = section.ok_or_else(|| format!("it has no section {SECTION}; build it with this version of hamr"))?;
+    let section = section.ok_or_else(|| match elf.symbols().next() {
+        Some(_) => format!("it has no section {SECTION}; build it with this version of hamr"),
+        None => {
+            format!("its symbols were stripped, and section {SECTION} with them; `strip --strip-debug` leaves both")
+        }
+    })?;
     let records = section.split(|byte| *byte == 1).filter(|record| !record.is_empty());
     Ok(records.filter_map(|record| std::str::from_utf8(record).ok()).filter_map(signature).collect())
 }
@@ -38,7 +43,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Signature>, String> {
 fn signature(record: &str) -> Option<Signature> {
     let mut parts = record.split('\0');
     let (name, names, arguments, output) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let mut names = names.split(',').filter(|name| !name.is_empty());
+    let mut names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
     let parameters = match whole(arguments)? {
         Type::Tuple(types) => types,
         // Longer than a description.

@@ -77,7 +77,13 @@ fn take(ty: &Type, from: &mut Decoder<'_>) -> Result<Shown, Malformed> {
             false => Shown::new("None", Value::Null),
             true => {
                 let some = take(of, from)?;
-                Shown::new(format!("Some({})", some.text), some.json)
+                // A value that is null itself is not nothing.
+                let json = if some.json.is_null() || matches!(**of, Type::Option(_)) {
+                    json!({ "Some": some.json })
+                } else {
+                    some.json
+                };
+                Shown::new(format!("Some({})", some.text), json)
             }
         },
         Type::Tuple(parts) => {

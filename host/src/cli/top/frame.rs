@@ -60,10 +60,10 @@ impl Sample {
             json!({
                 "name": row.found.name,
                 "path": row.found.path,
-                "host": row.found.host_pid,
+                "host": row.host(),
                 "device": row.found.device_pid,
                 "epoch": row.found.epoch,
-                "state": row.found.device_state,
+                "state": row.state(),
                 "calls_per_s": row.rate,
                 "in_flight": depths(&row.dump).sum::<usize>(),
                 "queues": depths(&row.dump).collect::<Vec<_>>(),
@@ -139,18 +139,30 @@ impl Row {
         Self { found, dump, rate, faults, last_fault, activity }
     }
 
+    /// The device's state. One that is between two hosts has stopped for the last one.
+    fn state(&self) -> &'static str {
+        match self.found.device_state {
+            "stopped" if !self.found.processes.contains(&self.found.host_pid) => "no host",
+            state => state,
+        }
+    }
+
+    /// The process of its host; the last one's number stays in the window.
+    fn host(&self) -> Option<u32> {
+        let has_host = !matches!(self.state(), "absent" | "stopped" | "no host");
+        Some(self.found.host_pid).filter(|pid| has_host && *pid != 0)
+    }
+
     fn cells(&self) -> [String; 11] {
-        let Found { name, host_pid, device_pid, epoch, device_state, .. } = &self.found;
+        let Found { name, device_pid, epoch, .. } = &self.found;
         let depths: Vec<usize> = depths(&self.dump).collect();
-        let process = |pid: u32| if pid == 0 { "-".into() } else { pid.to_string() };
-        // The last host's number stays.
-        let has_host = !matches!(*device_state, "absent" | "stopped");
+        let process = |pid: Option<u32>| pid.map_or_else(|| "-".into(), |pid| pid.to_string());
         [
             one_line(name),
-            process(if has_host { *host_pid } else { 0 }),
-            process(*device_pid),
+            process(self.host()),
+            process(Some(*device_pid).filter(|pid| *pid != 0)),
             epoch.to_string(),
-            (*device_state).into(),
+            self.state().into(),
             self.activity.into(),
             self.rate.map_or_else(String::new, |rate| format!("{rate:.0}")),
             depths.iter().sum::<usize>().to_string(),

@@ -3,6 +3,7 @@
 
 mod frame;
 mod screen;
+mod signals;
 
 use super::{Cli, Failure};
 use frame::Sample;
@@ -25,7 +26,7 @@ pub(super) struct Args {
     every: f64,
     /// So many lines of each device's log
     #[cfg(feature = "device-logs")]
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = super::number::<usize>)]
     lines: usize,
 }
 

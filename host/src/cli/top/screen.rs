@@ -1,6 +1,9 @@
-//! A terminal's other screen, without echo and line editing; it is as before when this is dropped.
+//! A terminal's other screen, without echo and line editing. The terminal is as before when this is dropped, when a signal
+//! ends the program, and while it is stopped.
 
+use super::signals::{Came, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{Result, Write, stdin, stdout};
 use std::time::{Duration, Instant};
@@ -17,7 +20,7 @@ const SIZE: (usize, usize) = (24, 80);
 /// Keys that end: q, Q, and what Ctrl-C is without its signal.
 const END: [u8; 3] = [b'q', b'Q', 3];
 
-/// The signal of another size ends no wait, because the process does not catch it: the size is read so often.
+/// The size and the signals that came are looked at so often.
 const STEP: Duration = Duration::from_millis(100);
 
 /// What comes behind a wait.
@@ -26,23 +29,58 @@ pub(super) enum Next {
     Look,
     /// The terminal has another size.
     Redraw,
-    /// One of the keys that end.
+    /// One of the keys that end, or a signal that does; the terminal is as before.
     End,
 }
 
 pub(super) struct Screen {
     before: Termios,
+    signals: Signals,
 }
 
 impl Screen {
     pub(super) fn open() -> Result<Self> {
         let before = tcgetattr(stdin())?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        tcsetattr(stdin(), OptionalActions::Now, &raw)?;
-        let screen = Self { before };
-        write(ENTER)?;
+        // Before the terminal changes: no signal comes between.
+        let screen = Self { before, signals: Signals::note() };
+        screen.enter()?;
         Ok(screen)
+    }
+
+    fn enter(&self) -> Result<()> {
+        self.set_raw()?;
+        write(ENTER)
+    }
+
+    fn set_raw(&self) -> Result<()> {
+        let mut raw = self.before.clone();
+        raw.make_raw();
+        Ok(tcsetattr(stdin(), OptionalActions::Now, &raw)?)
+    }
+
+    fn leave(&self) {
+        // Without a terminal there is nothing to restore.
+        let _ = write(LEAVE);
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+    }
+
+    /// Acts on a signal; returns what comes then.
+    fn act(&self, came: Came) -> Next {
+        let back = match came {
+            // By a stop that cannot be handled: it has left its screen on, and a shell has set other modes.
+            Came::Continue => self.set_raw(),
+            Came::Stop => {
+                self.leave();
+                self.signals.default_of(Signal::TSTP);
+                self.enter()
+            }
+            Came::End(signal) => {
+                self.leave();
+                self.signals.default_of(signal);
+                return Next::End;
+            }
+        };
+        if back.is_ok() { Next::Redraw } else { Next::End }
     }
 
     /// Rows and columns.
@@ -66,6 +104,9 @@ impl Screen {
     /// Waits until this time, for a key, or for another size than `shown`.
     pub(super) fn wait(&self, until: Instant, shown: (usize, usize)) -> Next {
         loop {
+            if let Some(came) = self.signals.next() {
+                return self.act(came);
+            }
             let left = until.saturating_duration_since(Instant::now());
             if let Some(ends) = key_within(left.min(STEP)) {
                 return if ends { Next::End } else { Next::Look };
@@ -97,9 +138,7 @@ fn key_within(limit: Duration) -> Option<bool> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Without a terminal there is nothing to restore.
-        let _ = write(LEAVE);
-        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+        self.leave();
     }
 }
 

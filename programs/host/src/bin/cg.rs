@@ -4,5 +4,5 @@ use hamr_programs_host::{cg as benchmark, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    run(|args| benchmark::main(&args, |world, class, nodes| Ok(world.run(cg::with(class, nodes))?)))
+    run(benchmark::USAGE, |args| benchmark::main(args, |world, class, nodes| Ok(world.run(cg::with(class, nodes))?)))
 }

@@ -4,7 +4,7 @@ use hamr_programs_host::{himeno as benchmark, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    run(|args| {
+    run(benchmark::USAGE, |args| {
         benchmark::main(args, |world, size, nodes, loops| Ok(world.run(himeno::himeno::with(size, nodes, loops))?))
     })
 }

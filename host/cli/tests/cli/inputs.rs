@@ -1,0 +1,244 @@
+//! Everything that a user names, whatever it is, and every output, whatever it takes: each command, path and variable in a table.
+
+use crate::common::{Vectors, image, spawn};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// In which a command that is refused ends, on a busy machine; one that waits for a writer does not.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn hamr(arguments: &[impl AsRef<OsStr>]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hamr"));
+    command.args(arguments).env("HAMR_IMAGE", image()).stdin(Stdio::null()).stderr(Stdio::piped());
+    command.stdout(Stdio::piped());
+    command
+}
+
+fn ended(command: &mut Command) -> Output {
+    let mut child = command.spawn().expect("the binary starts");
+    let begin = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if begin.elapsed() > LIMIT {
+            child.kill().expect("it runs");
+            panic!("{command:?}: no end within {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("its output")
+}
+
+/// One line with these words, and exit code 2.
+fn is_refused(command: &mut Command, words: &str) {
+    let output = ended(command);
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{command:?}: {line}");
+    assert!(line.starts_with("hamr: ") && line.contains(words), "{command:?}: {words} in {line}");
+}
+
+fn succeeds(command: &mut Command) -> Output {
+    let output = ended(command);
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// A word of a command line: text, `PATH`, or text in front of it.
+fn line(words: &[&str], path: &Path) -> Vec<OsString> {
+    let word = |word: &&str| {
+        let Some(before) = word.strip_suffix("PATH") else { return word.into() };
+        let mut word = OsString::from(before);
+        word.push(path);
+        word
+    };
+    words.iter().map(word).collect()
+}
+
+/// Every argument that is a path to read.
+const READERS: &[&[&str]] = &[
+    &["load", "PATH"],
+    &["load", "--module", "PATH"],
+    &["load", "hamr-demo", "--next", "PATH"],
+    &["run", "PATH"],
+    &["run", "--rank", "shm", "--rank", "shm=PATH", "hamr-demo"],
+    &["call", "ping", "5", "--image", "PATH"],
+    &["call", "ping", "5", "--module", "PATH"],
+    &["call", "fill<u8>", "1", "@PATH"],
+    &["debug", "ping", "5", "--image", "PATH"],
+    &["debug", "fill<u8>", "1", "@PATH"],
+    &["devices", "--image", "PATH"],
+    &["handlers", "--image", "PATH"],
+    &["serve", "inputs", "--image", "PATH"],
+    &["bench", "--only", "call_empty", "--image", "PATH"],
+    &["logs", "--image", "PATH"],
+    &["logs", "PATH"],
+    &["inspect", "PATH"],
+    &["logs", "--device", "shm:PATH"],
+    &["dot", "PATH", "PATH"],
+];
+
+#[test]
+fn what_is_no_file_is_refused_at_once_by_what_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pipe, socket) = (folder.path().join("pipe"), folder.path().join("socket"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+    let _listener = UnixListener::bind(&socket).expect("a socket");
+    for (path, what) in [
+        (&*pipe, "a pipe"),
+        (&socket, "a socket"),
+        (folder.path(), "a directory"),
+        (Path::new("/dev/zero"), "a device"),
+        (&folder.path().join("none"), "No such file"),
+    ] {
+        for reader in READERS {
+            is_refused(&mut hamr(&line(reader, path)), what);
+        }
+        is_refused(hamr(&["call", "ping", "5"]).env("HAMR_IMAGE", path), what);
+    }
+    // Not only behind a `/`.
+    is_refused(hamr(&["load", "pipe"]).current_dir(folder.path()), "a pipe");
+    is_refused(&mut hamr(&line(&["call", "axpy", "1", "[1]", "[1]", "--save", "y=PATH"], &pipe)), "that nothing reads");
+}
+
+#[test]
+fn a_file_may_have_any_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let odd = folder.path().join(OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&odd).expect("a folder");
+    let (copy, elements, saved) = (odd.join("image"), odd.join("x"), odd.join("y"));
+    std::fs::copy(image(), &copy).expect("room for an image");
+    std::fs::write(&elements, [0; 16]).expect("room for two numbers");
+    let vectors = Vectors::new(2);
+    let vector = odd.join("v.npy");
+    std::fs::copy(vectors.path("a64"), &vector).expect("room for a vector");
+    for (words, path) in [
+        (&["load", "PATH"][..], &copy),
+        (&["load", "PATH", "--next", "PATH"], &copy),
+        (&["call", "axpy", "2", "[1]", "[1]", "--image", "PATH"], &copy),
+        (&["handlers", "--image=PATH"], &copy),
+        (&["logs", "--image", "PATH"], &copy),
+        (&["call", "axpy", "2", "@PATH", "[1, 2]"], &elements),
+        (&["call", "axpy", "2", "[1, 2]", "[1, 2]", "--save", "y=PATH"], &saved),
+        (&["dot", "PATH", "PATH"], &vector),
+    ] {
+        succeeds(&mut hamr(&line(words, path)));
+    }
+    assert_eq!(std::fs::read(&saved).expect("it was written").len(), 16);
+    succeeds(hamr(&["call", "ping", "5"]).env("HAMR_IMAGE", &copy));
+    // It is found: the image has no `main`.
+    for words in [&["run", "PATH"][..], &["run", "--rank=shm=PATH", "--rank=shm", "PATH"]] {
+        is_refused(&mut hamr(&line(words, &copy)), "expected a handler");
+    }
+}
+
+#[test]
+fn an_argument_that_is_no_text_is_named() {
+    for words in [
+        &["PATH"][..],
+        &["load", "PATH"],
+        &["load", "hamr-demo", "--device", "PATH"],
+        &["run", "PATH"],
+        &["run", "--rank", "PATH", "hamr-demo"],
+        &["run", "hamr-demo", "PATH"],
+        &["call", "PATH"],
+        &["call", "ping", "PATH"],
+        &["call", "axpy", "1", "[1]", "[1]", "--save", "PATH"],
+        &["call", "ping", "5", "--option", "PATH"],
+        &["serve", "PATH"],
+        &["image", "PATH"],
+        &["image", "--image", "PATH"],
+        &["devices", "PATH"],
+        &["bench", "--only", "PATH"],
+        &["help", "options", "PATH"],
+    ] {
+        is_refused(&mut hamr(&line(words, Path::new(OsStr::from_bytes(b"odd\xff")))), "odd");
+    }
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_refused() {
+    let help = succeeds(&mut hamr(&["help", "options"]));
+    let help = String::from_utf8_lossy(&help.stdout);
+    let rows = help.split_whitespace().filter(|word| word.starts_with("HAMR_"));
+    let variables: Vec<&str> = rows.chain(["HAMR_DEVICE", "HAMR_DEBUG"]).collect();
+    assert!(variables.len() > 20, "{variables:?}");
+    for variable in variables {
+        is_refused(hamr(&["call", "ping", "5"]).env(variable, OsStr::from_bytes(b"1\xff")), variable);
+    }
+}
+
+#[test]
+fn a_processor_that_no_machine_has_is_refused() {
+    for cpu in ["1024", "18446744073709551615"] {
+        let expected = "expected a processor from 0 to 1023";
+        is_refused(&mut hamr(&["call", "ping", "5", "--option", &format!("cpu={cpu}")]), expected);
+        is_refused(hamr(&["call", "ping", "5"]).env("HAMR_CPU", cpu), expected);
+        is_refused(&mut hamr(&["run", "--cpu", cpu, "hamr-demo"]), "--cpu: expected processors");
+    }
+}
+
+#[test]
+fn a_number_that_is_none_says_what_was_expected() {
+    for words in [
+        &["run", "-n", "five", "hamr-demo"][..],
+        &["call", "ping", "5", "--spin", "-1"],
+        &["top", "--lines", "x"],
+        &["inspect", "--lines", "1.5"],
+    ] {
+        is_refused(&mut hamr(words), "expected a whole number");
+    }
+}
+
+/// What is lost is a failure, what nobody wants is none; neither is a panic (code 101).
+#[test]
+fn an_output_that_takes_nothing_is_no_panic() {
+    let vectors = Vectors::new(2);
+    let (a, b) = (vectors.path("a64"), vectors.path("b64"));
+    let demo = image().display().to_string();
+    let full = || File::options().write(true).open("/dev/full").expect("Linux has it");
+    let unread = || std::io::pipe().expect("a pipe").1;
+    for arguments in [
+        &[][..],
+        &["--help"],
+        &["--version"],
+        &["help", "options"],
+        &["devices"],
+        &["devices", "shm"],
+        &["load", &demo],
+        &["call"],
+        &["call", "ping", "5"],
+        &["debug", "ping", "5"],
+        &["handlers"],
+        &["handlers", "--host", "--json"],
+        &["logs"],
+        &["logs", "--follow"],
+        &["inspect", "--json"],
+        &["top", "--once"],
+        &["serve", "inputs-full"],
+        &["dot", &a, &b],
+    ] {
+        let output = ended(hamr(arguments).stdout(full()));
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{arguments:?}: {line}");
+        let output = ended(hamr(arguments).stdout(unread()));
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*line), (Some(0), ""), "{arguments:?}");
+    }
+    // Of standard error the exit code is left.
+    for arguments in [&["nonsense"][..], &["call", "nonsense"], &["load", "none/none"]] {
+        assert_eq!(ended(hamr(arguments).stderr(full())).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+/// No further line may come: the command does not wait for one.
+#[test]
+fn logs_end_with_their_reader() {
+    let mut logs = spawn(&["logs", "--follow"]);
+    logs.hear(1);
+    let end = logs.close_stdout().wait();
+    assert!(end.code == Some(0) && end.took < LIMIT, "{end:?}");
+    end.left_nothing();
+}
