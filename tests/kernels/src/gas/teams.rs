@@ -134,7 +134,7 @@ pub fn unequal_collectives(rank: &mut Rank<State>, what: u32) -> Result<u32, Fau
         (4, true) => team.reduce_to_all(rank, &mut [0_u64; 2], |x, y| x + y),
         _ => team.reduce_to_all(rank, some, |x, y| x + y),
     };
-    let one = CollectiveCall { what: Collective::Reduce, bytes: 16, element: 4, root: None };
+    let one = CollectiveCall { what: Collective::Reduce, bytes: 16, element: 4, root: None, operation: 0 };
     let other = match what {
         0 => CollectiveCall { what: Collective::Barrier, bytes: 0, element: 0, ..one },
         1 => CollectiveCall { bytes: 12, ..one },
