@@ -1,10 +1,14 @@
 //! Streams beside other threads, other hosts, and peers that break the rules: over a device in a
 //! thread of this program (`hamr_tests::threaded`).
 
+#[path = "streams/ends.rs"]
+mod ends;
 #[path = "streams/released.rs"]
 mod released;
 #[path = "streams/replies.rs"]
 mod replies;
+#[path = "streams/user_code.rs"]
+mod user_code;
 #[path = "streams/waits.rs"]
 mod waits;
 #[path = "streams/wakers.rs"]

@@ -7,6 +7,7 @@ use hamr_comm::{Fault, Task};
 use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
 use hamr_tests_kernels::{echo, wait_at};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -228,4 +229,32 @@ fn a_thread_that_does_not_return_is_left() {
     assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
     // Its memory is there as long as the thread is.
     words.get(0).expect("inside").publish(1);
+}
+
+/// A rank that is a thread cannot leave its world in a destructor while it unwinds: the process says so, and is
+/// aborted.
+#[test]
+fn an_exit_while_a_thread_unwinds_says_why_it_aborts() {
+    let me = std::env::current_exe().expect("a path");
+    let output = Command::new(me).args(["--exact", "exits_while_it_unwinds", "--ignored", "--nocapture"]).output();
+    let output = output.expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("in a destructor, while a panic unwinds"), "{said}");
+}
+
+#[test]
+#[ignore = "only the other test starts it"]
+fn exits_while_it_unwinds() {
+    struct Leaves<'a>(hamr_comm::world::WorldRef<'a>);
+    impl Drop for Leaves<'_> {
+        fn drop(&mut self) {
+            self.0.exit(3);
+        }
+    }
+    let world = devices::runtime().world_of_threads(1).expect("a world");
+    let code = world.run_program(|task| {
+        let _leaves = Leaves(task.world().ok_or_else(|| Fault::msg("no rank"))?);
+        panic!("asked to")
+    });
+    assert_eq!(code.map_err(|e| e.to_string()), Ok(3));
 }

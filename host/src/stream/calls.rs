@@ -2,6 +2,7 @@
 //! methods, in one order and with one text. The macro writes their signatures; the functions below
 //! are their bodies, over any [`StreamRef`].
 
+use super::arguments::{Encoded, Short};
 use super::encode::takes_put;
 use super::put_data::PutData;
 use super::{CallOptions, Pending, StreamRef, StreamState, Submitter, submit, wait};
@@ -193,17 +194,19 @@ pub(crate) fn sync_with<H: Handler, S: StreamRef>(
     if S::IS_SHARED {
         return offload_with(stream, call, options)?.wait();
     }
-    stream.with(|submitter, device| super::sync::sync_slow(submitter, device, call, &options))
+    super::sync::sync_slow(&stream, call, &options)
 }
 
 #[inline(always)]
 pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
     // Not `with`: a closure is not inlined for certain.
-    let entry = stream.enter().offload(stream.device(), &call);
-    match entry {
-        Some(entry) => Ok(Pending::new(stream, entry, None)),
-        None => offload_otherwise(stream, call),
-    }
+    let arguments = Short::of(&call);
+    let entry = stream.enter().offload::<H>(stream.device(), &arguments);
+    let Some(entry) = entry else { return offload_otherwise(stream, call) };
+    let pending = Pending::new(stream, entry, None);
+    // Its arguments' destructors may panic: the entry has its owner by now.
+    drop(call);
+    Ok(pending)
 }
 
 #[cold]
@@ -218,17 +221,26 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     options: CallOptions,
 ) -> Result<Pending<H, S>, SubmitError> {
     let until = options.deadline.map(wait::in_time);
-    let entry = submit::offload_slow(&stream, &call, &options, until)?;
+    let arguments = Encoded::of(stream.device(), &call);
+    drop(call);
+    let entry = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
     Ok(Pending::new(stream, entry, until))
 }
 
 #[inline(always)]
 pub(crate) fn send<H: Handler>(stream: impl StreamRef, call: Call<H>) -> Result<(), SubmitError> {
-    let is_sent = stream.enter().send(stream.device(), &call);
+    let arguments = Short::of(&call);
+    let is_sent = stream.enter().send::<H>(stream.device(), &arguments);
     match is_sent {
         true => Ok(()),
-        false => submit::send_slow(&stream, &call),
+        false => send_otherwise(stream, call),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn send_otherwise<H: Handler>(stream: impl StreamRef, call: Call<H>) -> Result<(), SubmitError> {
+    submit::send_slow::<H>(&stream, &Encoded::of(stream.device(), &call))
 }
 
 pub(crate) fn one_way_failures(stream: impl StreamRef) -> u64 {

@@ -23,12 +23,24 @@ thread_local! {
 /// for each call: the thread's own stream may be waiting for the very task that called, or have such
 /// a call in front.
 pub(crate) fn in_body(body: &mut dyn FnMut()) {
-    // An error means that the thread is ending, and then it serves nothing.
-    let outer = (LAST.take(), IN_BODY.replace(true));
+    let outer = (take_last(), IN_BODY.replace(true));
     body();
     let (last, in_body) = outer;
-    LAST.set(last);
+    set_last(last);
     IN_BODY.set(in_body);
+}
+
+/// The stream of the thread's last call. None where the thread is ending: a call in the destructor of
+/// another variable of its, or at the end of the program, has a stream for itself.
+#[inline(always)]
+fn take_last() -> Option<Rc<Owned>> {
+    LAST.try_with(Cell::take).ok().flatten()
+}
+
+#[inline(always)]
+fn set_last(owned: Option<Rc<Owned>>) {
+    // An error means that the thread is ending: then the stream is dropped.
+    let _ = LAST.try_with(|last| last.set(owned));
 }
 
 /// Does this thread run a body?
@@ -40,12 +52,13 @@ pub(crate) fn is_in_body() -> bool {
 pub(crate) fn forget_closed() {
     // An error means that the thread is ending, or is at work on the list right now: then the next
     // access removes them.
-    let _ = LAST.try_with(|last| last.set(last.take().filter(|s| !s.device.is_closed())));
-    let _ = STREAMS.try_with(|streams| {
-        if let Ok(mut streams) = streams.try_borrow_mut() {
-            streams.retain(|s| !s.device.is_closed());
-        }
+    set_last(take_last().filter(|s| !s.device.is_closed()));
+    let closed = STREAMS.try_with(|streams| {
+        let Ok(mut streams) = streams.try_borrow_mut() else { return Vec::new() };
+        streams.extract_if(.., |s| s.device.is_closed()).collect()
     });
+    // With the last share of a device the program's values are dropped that it has, so not before.
+    drop(closed);
 }
 
 /// Takes in what the calling thread's own stream of a device was answered. For a caller that finds
@@ -72,21 +85,22 @@ pub struct LocalStream<'n> {
 impl<'n> LocalStream<'n> {
     #[inline]
     pub(crate) fn of(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        let open = |user| Owned::open(device, queues, user, &StreamOptions::default()).map(Rc::new);
         if is_in_body() {
-            return Ok(Self {
-                owned: Rc::new(Owned::open(device, queues, User::Body, &StreamOptions::default())?),
-                _node: PhantomData,
-            });
+            return Ok(Self { owned: open(User::Body)?, _node: PhantomData });
         }
-        STREAMS.with_borrow_mut(|streams| {
-            if let Some(owned) = streams.iter().find(|s| Arc::ptr_eq(&s.device, device)) {
-                return Ok(Self { owned: owned.clone(), _node: PhantomData });
+        if let Some(opened) = Self::opened(device) {
+            return Ok(opened);
+        }
+        forget_closed();
+        let owned = open(User::Program)?;
+        // Not where the thread is ending: then the stream is for this use.
+        let _ = STREAMS.try_with(|streams| {
+            if let Ok(mut streams) = streams.try_borrow_mut() {
+                streams.push(owned.clone());
             }
-            streams.retain(|s| !s.device.is_closed());
-            let owned = Rc::new(Owned::open(device, queues, User::Program, &StreamOptions::default())?);
-            streams.push(owned.clone());
-            Ok(Self { owned, _node: PhantomData })
-        })
+        });
+        Ok(Self { owned, _node: PhantomData })
     }
 
     /// The calling thread's stream, when it has one of this device.
@@ -94,10 +108,11 @@ impl<'n> LocalStream<'n> {
         if is_in_body() {
             return None;
         }
-        STREAMS.with_borrow(|streams| {
-            let owned = streams.iter().find(|s| Arc::ptr_eq(&s.device, device))?;
-            Some(Self { owned: owned.clone(), _node: PhantomData })
-        })
+        let found = STREAMS.try_with(|streams| {
+            let streams = streams.try_borrow().ok()?;
+            streams.iter().find(|s| Arc::ptr_eq(&s.device, device)).cloned()
+        });
+        Some(Self { owned: found.ok().flatten()?, _node: PhantomData })
     }
 
     call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
@@ -129,7 +144,7 @@ impl<'n> OneCall<'n> {
     /// The stream of the thread's last such call, when it is one of this device.
     #[inline(always)]
     pub(crate) fn last(device: &'n Arc<Device>) -> Option<Self> {
-        let owned = LAST.take().filter(|owned| Arc::ptr_eq(&owned.device, device))?;
+        let owned = take_last().filter(|owned| Arc::ptr_eq(&owned.device, device))?;
         Some(Self { owned: Some(owned), _node: PhantomData })
     }
 
@@ -150,9 +165,7 @@ impl<'n> OneCall<'n> {
 impl Drop for OneCall<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        let owned = self.owned.take();
-        // An error means that the thread is ending.
-        let _ = LAST.try_with(|last| last.set(owned));
+        set_last(self.owned.take());
     }
 }
 
