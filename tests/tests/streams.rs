@@ -1,6 +1,8 @@
 //! Streams beside other threads, other hosts, and peers that break the rules: over a device in a
 //! thread of this program (`hamr_tests::threaded`).
 
+#[path = "streams/beyond.rs"]
+mod beyond;
 #[path = "streams/ends.rs"]
 mod ends;
 #[path = "streams/released.rs"]

@@ -6,6 +6,7 @@ use hamr_comm::world::RankId;
 use hamr_comm::{Fault, Task};
 use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
+use hamr_tests_kernels::host_calls::{Callback, call_back};
 use hamr_tests_kernels::{echo, wait_at};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -257,4 +258,18 @@ fn exits_while_it_unwinds() {
         panic!("asked to")
     });
     assert_eq!(code.map_err(|e| e.to_string()), Ok(3));
+}
+
+/// A run in a body that a rank of the same world has called would wait for the run that waits for it.
+#[test]
+fn a_run_in_a_body_of_a_run_is_refused() {
+    let world: &'static World = Box::leak(Box::new(world(1)));
+    let body: Callback = Box::new(|_, value| {
+        let inner = world.run(echo::with(value)).map_err(|e| e.to_string());
+        let is_refused = inner.is_err_and(|why| why.contains("cannot wait for the run that goes on"));
+        Ok(u64::from(is_refused))
+    });
+    world.node(0).serve(body);
+    assert_eq!(world.run_within(call_back::with(3), Duration::from_secs(5)).map_err(|e| e.to_string()), Ok(1));
+    assert_eq!(world.run(echo::with(4u64)).expect("the run has ended"), 4);
 }

@@ -1,22 +1,41 @@
 //! The streams that each thread has of its own.
 
-use super::{Access, Owned, QueuePairs, StreamOptions, Used, User, call_methods};
+use super::shared::Locked;
+use super::{Access, Owned, QueuePairs, Route, SharedStream, StreamOptions, Submitter, Used, User, call_methods};
 use crate::Error;
 use crate::device::Device;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
 thread_local! {
     /// This thread's streams, one per device. Those of dropped nodes are removed at the next
     /// access.
-    static STREAMS: RefCell<Vec<Rc<Owned>>> = const { RefCell::new(Vec::new()) };
+    static STREAMS: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
     /// The one that had the thread's last [`OneCall`]: for the next one without a search and
     /// without a count.
     static LAST: Cell<Option<Rc<Owned>>> = const { Cell::new(None) };
     /// This thread runs a body for a device's call.
     static IN_BODY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A stream that a thread uses.
+#[derive(Clone)]
+enum Kept {
+    Own(Rc<Owned>),
+    /// With other threads: there was no queue pair left.
+    Shared(SharedStream),
+}
+
+impl Kept {
+    fn device(&self) -> &Device {
+        match self {
+            Self::Own(owned) => &owned.device,
+            Self::Shared(shared) => shared.device(),
+        }
+    }
 }
 
 /// Runs `body`, a body for a device's call. The calls of a body go to queue pairs for bodies, one
@@ -55,7 +74,7 @@ pub(crate) fn forget_closed() {
     set_last(take_last().filter(|s| !s.device.is_closed()));
     let closed = STREAMS.try_with(|streams| {
         let Ok(mut streams) = streams.try_borrow_mut() else { return Vec::new() };
-        streams.extract_if(.., |s| s.device.is_closed()).collect()
+        streams.extract_if(.., |s| s.device().is_closed()).collect()
     });
     // With the last share of a device the program's values are dropped that it has, so not before.
     drop(closed);
@@ -68,17 +87,18 @@ pub(crate) fn reap_local(device: &Device) {
     // (a handler on loopback).
     let _ = STREAMS.try_with(|streams| {
         let Ok(streams) = streams.try_borrow() else { return };
-        let Some(owned) = streams.iter().find(|s| std::ptr::eq(&*s.device, device)) else { return };
+        let Some(Kept::Own(owned)) = streams.iter().find(|s| std::ptr::eq(s.device(), device)) else { return };
         if let Some(mut submitter) = owned.try_enter() {
             submitter.poll(device);
         }
     });
 }
 
-/// The calling thread's stream of one device.
+/// The calling thread's stream of one device; beyond [`Options::streams`](crate::Options::streams) one that it
+/// shares with other threads.
 #[derive(Clone)]
 pub struct LocalStream<'n> {
-    owned: Rc<Owned>,
+    kept: Kept,
     _node: PhantomData<&'n Device>,
 }
 
@@ -87,20 +107,25 @@ impl<'n> LocalStream<'n> {
     pub(crate) fn of(device: &'n Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
         let open = |user| Owned::open(device, queues, user, &StreamOptions::default()).map(Rc::new);
         if is_in_body() {
-            return Ok(Self { owned: open(User::Body)?, _node: PhantomData });
+            return Ok(Self { kept: Kept::Own(open(User::Body)?), _node: PhantomData });
         }
         if let Some(opened) = Self::opened(device) {
             return Ok(opened);
         }
         forget_closed();
-        let owned = open(User::Program)?;
+        let kept = match open(User::Program) {
+            Err(error @ Error::TooManyStreams { .. }) => {
+                Kept::Shared(SharedStream::beyond(device, queues).map_err(|_| error)?)
+            }
+            opened => Kept::Own(opened?),
+        };
         // Not where the thread is ending: then the stream is for this use.
         let _ = STREAMS.try_with(|streams| {
             if let Ok(mut streams) = streams.try_borrow_mut() {
-                streams.push(owned.clone());
+                streams.push(kept.clone());
             }
         });
-        Ok(Self { owned, _node: PhantomData })
+        Ok(Self { kept, _node: PhantomData })
     }
 
     /// The calling thread's stream, when it has one of this device.
@@ -110,26 +135,64 @@ impl<'n> LocalStream<'n> {
         }
         let found = STREAMS.try_with(|streams| {
             let streams = streams.try_borrow().ok()?;
-            streams.iter().find(|s| Arc::ptr_eq(&s.device, device)).cloned()
+            streams.iter().find(|s| std::ptr::eq(s.device(), &**device)).cloned()
         });
-        Some(Self { owned: found.ok().flatten()?, _node: PhantomData })
+        Some(Self { kept: found.ok().flatten()?, _node: PhantomData })
     }
 
-    call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
+    fn route(&self) -> Route<&Self> {
+        match &self.kept {
+            Kept::Own(_) => Route::Own(self),
+            Kept::Shared(shared) => Route::Shared(shared.clone()),
+        }
+    }
+
+    call_methods!(self, Self, call: self.route(), keep: self.clone(), open: Some(self));
 }
 
+/// A use of a [`LocalStream`].
+pub enum LocalUse<'a> {
+    Own(Used<'a>),
+    Shared(Locked<'a>),
+}
+
+impl Deref for LocalUse<'_> {
+    type Target = Submitter;
+    #[inline(always)]
+    fn deref(&self) -> &Submitter {
+        match self {
+            Self::Own(used) => used,
+            Self::Shared(locked) => locked,
+        }
+    }
+}
+
+impl DerefMut for LocalUse<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Submitter {
+        match self {
+            Self::Own(used) => used,
+            Self::Shared(locked) => locked,
+        }
+    }
+}
+
+/// Calls that wait inside of a use take [`LocalStream::route`] first.
 impl Access for LocalStream<'_> {
     type Use<'a>
-        = Used<'a>
+        = LocalUse<'a>
     where
         Self: 'a;
     #[inline(always)]
-    fn enter(&self) -> Used<'_> {
-        self.owned.enter()
+    fn enter(&self) -> LocalUse<'_> {
+        match &self.kept {
+            Kept::Own(owned) => LocalUse::Own(owned.enter()),
+            Kept::Shared(shared) => LocalUse::Shared(shared.enter()),
+        }
     }
     #[inline(always)]
     fn device(&self) -> &Device {
-        &self.owned.device
+        self.kept.device()
     }
 }
 
@@ -148,8 +211,11 @@ impl<'n> OneCall<'n> {
         Some(Self { owned: Some(owned), _node: PhantomData })
     }
 
-    pub(crate) fn of(stream: LocalStream<'n>) -> Self {
-        Self { owned: Some(stream.owned), _node: PhantomData }
+    pub(crate) fn of(stream: LocalStream<'n>) -> Route<Self> {
+        match stream.kept {
+            Kept::Own(owned) => Route::Own(Self { owned: Some(owned), _node: PhantomData }),
+            Kept::Shared(shared) => Route::Shared(shared),
+        }
     }
 
     #[inline(always)]

@@ -200,6 +200,16 @@ pub(crate) enum User {
     Program = 0,
     /// A body on the host, for one call.
     Body = 1,
+    /// All threads that found no queue pair for a stream of their own. One of those for bodies.
+    Beyond = 2,
+}
+
+/// The calling thread's stream, as the methods of a node find it.
+pub(crate) enum Route<S> {
+    /// It is the thread's alone.
+    Own(S),
+    /// The one that threads beyond the number of streams share.
+    Shared(SharedStream),
 }
 
 /// A queue pair in use; goes back to its device when dropped.
@@ -309,7 +319,7 @@ impl<'n> Stream<'n> {
         calls::state(self)
     }
 
-    call_methods!(self, &Self, call: self, keep: self, open: Some(self));
+    call_methods!(self, &Self, call: Route::Own(self), keep: self, open: Some(self));
 
     /// Starts one call in the stream's hot slot: the first half of [`Self::sync`], for a caller
     /// that has something else to do meanwhile. One such call at a time; for more of them use

@@ -5,7 +5,7 @@ use crate::BufferError;
 use crate::memory::DeviceMemory;
 use crate::services::Services;
 use hamr_comm::Fault;
-use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::ids::{Epoch, NodeId};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Shared;
 use hamr_comm::am::{HostCallInfo, HostReply, HostResponder};
@@ -20,6 +20,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once, PoisonError, Weak};
 
 thread_local! {
+    /// The device that called the body which this thread runs; 0: it runs none.
+    static CALLER: Cell<u16> = const { Cell::new(0) };
     /// Bodies that this thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// Of the last panic in a body: text and place.
@@ -29,6 +31,11 @@ thread_local! {
 /// Bodies that this thread is in.
 pub(super) fn depth() -> u32 {
     DEPTH.get()
+}
+
+/// The device whose call this thread runs a body for.
+pub(crate) fn caller() -> Option<NodeId> {
+    Some(NodeId(CALLER.get())).filter(|caller| caller.0 != 0)
 }
 
 /// Where bodies find services. The node's come first.
@@ -103,10 +110,12 @@ pub(super) fn run_next(
         let call = Call { device, sources, services, place, epoch, info, saw_cancel };
         let mut reply = Err(None);
         DEPTH.set(DEPTH.get() + 1);
+        let outer = CALLER.replace(device.id.0);
         device.open_queues.idle.in_body(&mut || {
             let body = AssertUnwindSafe(|| (entry.serve)(&mut Host::new(&call), frame, args));
             reply = catch_unwind(body).map_err(Some);
         });
+        CALLER.set(outer);
         DEPTH.set(DEPTH.get() - 1);
         let reply = reply.unwrap_or_else(|payload| {
             let noted = PANIC.try_with(RefCell::take).unwrap_or_default();
