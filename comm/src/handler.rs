@@ -200,6 +200,22 @@ impl<T: Migratable> Viewing for Result<T, Fault> {
     }
 }
 
+/// The first parameter of a handler that takes slices, with `'static` for its lifetime.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a handler whose first parameter is `&mut {Self}` takes no slices",
+    note = "a task's views end at a wait, which a slice would outlive: take a `BufferPtr<T>` and call `task.view(x)?`",
+    note = "a body on the host has no view of the device's buffers: pass small values by value"
+)]
+pub trait TakesSlices {}
+
+impl TakesSlices for Context<'static> {}
+
+/// Compiles where the handler may take slices.
+#[doc(hidden)]
+#[inline(always)]
+pub const fn takes_slices<K: TakesSlices>() {}
+
 /// The error half of a handler's `Result`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a handler's error",

@@ -4,10 +4,12 @@
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
 use hamr_linker::compiler::{Compiler, rustc};
-use std::io::IsTerminal;
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 /// The arguments of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +51,6 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     }
     let compiler = compiler_for(name, target, dir)?;
     let is_module = target.kind.is_module();
-    crate::io::note(format_args!("hamr: building {what} {name} for {} ({})", target.triple, target.kind.text()));
     let mut command = compiler.cargo(if is_module { "rustc" } else { "build" }, &target.triple);
     command
         .current_dir(dir)
@@ -76,6 +77,10 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     if let Some(level) = level {
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", level);
     }
+    if !target.kind.is_bare() {
+        // Whatever the workspace's profile says: a panic of a handler ends its call, not the device.
+        command.env("CARGO_PROFILE_RELEASE_PANIC", "unwind");
+    }
     let per_target = format!("CARGO_TARGET_{}_RUSTFLAGS", target.triple.to_uppercase().replace(['-', '.'], "_"));
     for variable in FOREIGN_FLAGS.iter().copied().chain([per_target.as_str()]) {
         command.env_remove(variable);
@@ -91,26 +96,17 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
     }
-    let output = command
-        .stdout(Stdio::piped())
-        .output()
+    let shown = format!("{what} {name} for {} ({})", target.triple, target.kind.text());
+    let (status, artifacts) = run(&mut command, &shown)
         .map_err(|e| no(format!("cannot run `{}`: {e}; {INSTALL_RUST}", Path::new(command.get_program()).display())))?;
-    if !output.status.success() {
+    if !status.success() {
         return Err(no(format!(
-            "`cargo build --release --package {} --target {}` in {} failed ({}); its messages are above",
+            "`cargo build --release --package {} --target {}` in {} failed ({status}); its messages are above",
             package.package,
             target.triple,
             dir.display(),
-            output.status
         )));
     }
-    // One JSON object per line; the binary's object has "executable".
-    let text = String::from_utf8_lossy(&output.stdout);
-    let artifacts: Vec<serde_json::Value> = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|m| m["reason"] == "compiler-artifact")
-        .collect();
     let path = artifacts.iter().filter(|m| m["target"]["name"] == package.bin.as_str()).find_map(|m| match is_module {
         true => files(m).next(),
         false => m["executable"].as_str().map(PathBuf::from),
@@ -126,6 +122,52 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
     };
     let libraries: Vec<PathBuf> = artifacts.iter().flat_map(files).filter(of_target).collect();
     link_module(name, &path, &libraries, compiler, dir)
+}
+
+/// Runs cargo, and says so while it builds something: `what` once, then how far it is. Where all is fresh,
+/// nothing is said.
+fn run(command: &mut Command, what: &str) -> std::io::Result<(ExitStatus, Vec<serde_json::Value>)> {
+    /// Asking cargo whether all is fresh takes no longer, nearly always.
+    const QUIET: Duration = Duration::from_secs(2);
+    const SIGN: Duration = Duration::from_secs(10);
+    let mut cargo = command.stdout(Stdio::piped()).spawn()?;
+    let (tell, told) = channel();
+    // One JSON object per line; a binary's has "executable".
+    let lines = cargo.stdout.take().map(BufReader::new);
+    let reader = std::thread::Builder::new().name("hamr-build".into()).spawn(move || {
+        let lines = lines.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+        let messages = lines.filter_map(|line| serde_json::from_str::<serde_json::Value>(&line).ok());
+        let artifacts = messages.filter(|message| message["reason"] == "compiler-artifact");
+        // An error means that no one listens any more.
+        artifacts.map_while(|artifact| tell.send(artifact).ok()).for_each(drop);
+    });
+    if let Err(e) = reader {
+        let _ = cargo.kill();
+        let _ = cargo.wait();
+        return Err(e);
+    }
+    let (begin, mut artifacts, mut built, mut said) = (Instant::now(), Vec::new(), 0, None);
+    loop {
+        let limit = said.map_or(QUIET, |said: Instant| SIGN.saturating_sub(said.elapsed()));
+        let builds = match told.recv_timeout(limit) {
+            Ok(artifact) => {
+                let is_built = artifact["fresh"] == false;
+                built += u32::from(is_built);
+                artifacts.push(artifact);
+                is_built
+            }
+            Err(RecvTimeoutError::Timeout) => true,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if said.is_none() && builds {
+            crate::io::note(format_args!("hamr: building {what}"));
+            said = Some(Instant::now());
+        } else if said.is_some_and(|said| said.elapsed() >= SIGN) {
+            crate::io::note(format_args!("hamr: building for {} s, {built} crates and build scripts so far", begin.elapsed().as_secs()));
+            said = Some(Instant::now());
+        }
+    }
+    Ok((cargo.wait()?, artifacts))
 }
 
 /// What messages call a file of this kind.
@@ -345,6 +387,19 @@ mod tests {
         assert_eq!(setting(&settings, "opt-level", &hosted).as_deref(), Some("3"));
         assert_eq!(setting(&settings, "opt-level", &bare).as_deref(), Some("3"));
         assert_eq!(setting(&serde_json::Value::Null, "opt-level", &bare), None);
+    }
+
+    /// A crate without dependencies, as an image.
+    #[test]
+    fn images_of_processes_unwind_whatever_the_profile_says() {
+        let dir = tempfile::tempdir().expect("a folder");
+        create_dir_all(dir.path().join("src")).expect("a folder");
+        let main = "#[cfg(panic = \"abort\")]\ncompile_error!(\"a panic would end the device\");\nfn main() {}\n";
+        write(dir.path().join("src/main.rs"), main).expect("a file");
+        let manifest = "[package]\nname = \"aborts\"\nedition = \"2024\"\n[workspace]\n[profile.release]\npanic = \"abort\"\n";
+        write(dir.path().join("Cargo.toml"), manifest).expect("a file");
+        let request = BuildRequest { name: "aborts".into(), target: Target::hosted(), dir: dir.path().into() };
+        build(&request).expect("it is built with the unwinder");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Errors of opening devices and of their memory.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No launcher has this name.
@@ -268,7 +268,7 @@ pub enum BufferError {
 }
 
 /// A call that was never sent.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
     /// The device has no such handler.
@@ -363,6 +363,14 @@ pub enum SubmitError {
         /// Limit in bytes.
         limit: usize,
     },
+    /// The time that the device is to enforce is more than a message has room for.
+    #[error("{site}: expected a CallOptions::limit of at most 35 minutes, got {limit:?}; the device enforces no longer one")]
+    LongLimit {
+        /// Where.
+        site: Box<Site>,
+        /// What was asked for.
+        limit: Duration,
+    },
     /// No heap memory for a message longer than a chunk.
     #[error("{site}: {why}")]
     NoRoom {
@@ -402,6 +410,7 @@ impl SubmitError {
             | Self::NoTasks { site }
             | Self::QueueFull { site }
             | Self::TooLong { site, .. }
+            | Self::LongLimit { site, .. }
             | Self::NoRoom { site, .. }
             | Self::Deadline { site }
             | Self::DeviceLost { site, .. } => site,
@@ -412,7 +421,7 @@ impl SubmitError {
 
 /// Every way a call can end without its value. The parts are boxed: a result travels through the
 /// caller's hands at every call, an error seldom.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum CallError<E = Never> {
     /// The handler returned its own error.
@@ -440,6 +449,24 @@ pub enum CallError<E = Never> {
     Submit(Box<SubmitError>),
     /// The device replied with a value that no device may publish.
     Corrupt(Box<Site>, Box<str>),
+}
+
+/// As [`Display`](fmt::Display): a `main` that returns an error, and `expect`, show this.
+macro_rules! debug_as_display {
+    ($($error:ty $(, $e:ident)?;)*) => {$(
+        impl$(<$e: fmt::Debug>)? fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+pub(crate) use debug_as_display;
+
+debug_as_display! {
+    Error;
+    SubmitError;
+    CallError<E>, E;
 }
 
 impl<E> From<SubmitError> for CallError<E> {

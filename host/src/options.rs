@@ -73,6 +73,9 @@ pub struct Options {
     pub longest_sleep: Option<Duration>,
     /// Told of every buffer that is allocated and dropped.
     pub memory_hook: Option<MemoryHook>,
+    /// Prints on standard error, when the device is opened, what its image and this program do not agree on
+    /// ([`Node::warnings`](crate::Node::warnings)), in a few lines. Not of ranks of a world.
+    pub print_warnings: bool,
 }
 
 /// How host and device wait for each other. Devices without a doorbell (loopback, and images that
@@ -114,6 +117,7 @@ impl Default for Options {
             spin: Duration::from_micros(300),
             longest_sleep: Some(Duration::from_millis(50)),
             memory_hook: None,
+            print_warnings: true,
         }
     }
 }

@@ -17,6 +17,7 @@ use hamr_comm::migrate::{Decoder, Encoder, Malformed, Migratable, NamedBuffer};
 use hamr_comm::registry::Table;
 use hamr_comm::relay::{NAME, SIGNATURE, not_relayed};
 use hamr_comm::{Entry, Fault, Handler, Host, Why};
+use std::any::TypeId;
 use std::sync::{Arc, OnceLock};
 
 /// The devices of a runtime, which are beyond this module.
@@ -29,14 +30,22 @@ pub(crate) trait Devices: Send + Sync {
     fn pass_on(&self, host: &Host<'_>, request: Request) -> Outcome;
 }
 
-/// One of the runtime's services.
-pub(crate) struct Relays(pub(crate) Box<dyn Devices>);
+/// A service of the runtime and of each of its nodes, which may outlive it.
+#[derive(Clone)]
+pub(crate) struct Relays(pub(crate) Arc<dyn Devices>);
 
 /// The handlers of this program that a device can call which may call other devices.
 pub(crate) fn handlers_with_relay() -> Table {
     static RELAY: Entry = Entry::of::<Relay>();
     static TABLE: OnceLock<Table> = OnceLock::new();
     *TABLE.get_or_init(|| Table::of(Table::of_host_handlers().iter().chain([&RELAY]).collect()))
+}
+
+impl Relays {
+    /// Those of a runtime.
+    pub(crate) fn of(services: &Services) -> Option<&Self> {
+        services.get(TypeId::of::<Self>())?.downcast_ref()
+    }
 }
 
 struct Relay;

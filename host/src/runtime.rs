@@ -11,7 +11,6 @@ use crate::services::Services;
 use crate::shm::ShmLauncher;
 use crate::thread::ThreadLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,7 +47,7 @@ impl Runtime {
     /// None today; kinds that need the system's help to exist will have some.
     pub fn new() -> Result<Self, Error> {
         let mut runtime = Self { launchers: BTreeMap::new(), services: Arc::default() };
-        runtime.serve(Relays(Box::new(Nodes::default())));
+        runtime.serve(Relays(Arc::new(Nodes::default())));
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
         runtime.register("thread", ThreadLauncher);
@@ -72,13 +71,13 @@ impl Runtime {
     /// The devices of this runtime that are open, also ranks of worlds, in the order of their numbers, each
     /// with its streams and tasks.
     pub fn nodes(&self) -> Vec<NodeState> {
-        let relays = self.services.get(TypeId::of::<Relays>()).and_then(|relays| relays.downcast_ref::<Relays>());
-        let open = relays.map(|relays| relays.0.open()).unwrap_or_default();
+        let open = Relays::of(&self.services).map(|relays| relays.0.open()).unwrap_or_default();
         open.iter().filter_map(|services| Some(Node::of_services(services)?.state())).collect()
     }
 
     /// Serves `value` to the bodies that devices of this runtime call
-    /// ([`hamr_comm::Host::service`]), by its type; of two of a type the last.
+    /// ([`hamr_comm::Host::service`]), by its type, until the runtime is dropped; of two of a type the
+    /// last. It may own a node of this runtime.
     pub fn serve(&self, value: impl std::any::Any + Send + Sync) {
         self.services.serve(value);
     }

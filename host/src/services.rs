@@ -1,41 +1,89 @@
 //! The values that bodies on the host use, by their types.
 
+use crate::wait_queue::contain;
 use std::any::{Any, TypeId};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+type Values = List<Box<dyn Any + Send + Sync>>;
 
 /// Services, of a runtime or of one node. It only grows: what a body was lent stays there.
 #[derive(Default)]
 pub(crate) struct Services {
-    first: Next,
+    types: List<OfType>,
+    /// Locked while one is added.
+    growing: Mutex<()>,
 }
 
-type Next = OnceLock<Box<Service>>;
-
-struct Service {
-    value: Box<dyn Any + Send + Sync>,
-    next: Next,
+/// Those of one type, in the order in which they were served.
+struct OfType {
+    id: TypeId,
+    values: Values,
 }
 
 impl Services {
     /// Serves `value` from now on, in the place of an earlier one of its type.
-    pub(crate) fn serve(&self, value: impl Any + Send + Sync) {
-        let mut service = Box::new(Service { value: Box::new(value), next: OnceLock::new() });
-        let mut end = &self.first;
-        loop {
-            match end.set(service) {
-                Ok(()) => return,
-                Err(back) => service = back,
-            }
-            // It is there: nothing could be set.
-            let Some(there) = end.get() else { return };
-            end = &there.next;
+    pub(crate) fn serve<T: Any + Send + Sync>(&self, value: T) {
+        let id = TypeId::of::<T>();
+        let _one = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.of(id).is_none() {
+            self.types.push(OfType { id, values: List::default() });
+        }
+        if let Some(values) = self.of(id) {
+            values.push(Box::new(value));
         }
     }
 
     /// The service of this type that was served last.
     pub(crate) fn get(&self, wanted: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        let all = std::iter::successors(self.first.get(), |service| service.next.get());
-        all.map(|service| &*service.value).filter(|value| (**value).type_id() == wanted).last()
+        self.of(wanted)?.iter().last().map(|value| &**value)
+    }
+
+    fn of(&self, id: TypeId) -> Option<&Values> {
+        self.types.iter().find(|of_type| of_type.id == id).map(|of_type| &of_type.values)
+    }
+}
+
+/// A list that only grows, so that its values can be lent.
+struct List<T> {
+    first: OnceLock<Box<Item<T>>>,
+}
+
+struct Item<T> {
+    value: T,
+    next: OnceLock<Box<Item<T>>>,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { first: OnceLock::new() }
+    }
+}
+
+impl<T> List<T> {
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        std::iter::successors(self.first.get(), |item| item.next.get()).map(|item| &item.value)
+    }
+
+    /// For one thread at a time.
+    fn push(&self, value: T) {
+        let mut end = &self.first;
+        while let Some(item) = end.get() {
+            end = &item.next;
+        }
+        end.get_or_init(|| Box::new(Item { value, next: OnceLock::new() }));
+    }
+}
+
+/// Drops one value after the other. A destructor of the program that panics keeps no other one from
+/// running, and ends no thread of the library: the panic hook has reported it by then.
+impl<T> Drop for List<T> {
+    fn drop(&mut self) {
+        let mut rest = self.first.take();
+        while let Some(item) = rest {
+            let Item { value, next } = *item;
+            rest = next.into_inner();
+            contain(Some(|| drop(value)));
+        }
     }
 }
 
@@ -66,5 +114,26 @@ mod tests {
             scope.spawn(|| (0..1000u64).for_each(|n| services.serve(n)));
         });
         assert_eq!((found::<u32>(&services), found::<u64>(&services)), (Some(999), Some(999)));
+    }
+
+    #[test]
+    fn services_are_dropped_one_by_one() {
+        struct Panics(std::sync::Arc<std::sync::atomic::AtomicU32>);
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                std::panic::resume_unwind(Box::new("asked to"));
+            }
+        }
+        // A stack that a chain of destructors would not fit.
+        let many = std::thread::Builder::new().stack_size(256 << 10).spawn(|| {
+            let services = Services::default();
+            (0..5000u32).for_each(|n| services.serve(n));
+            let dropped = std::sync::Arc::default();
+            (0..3).for_each(|_| services.serve(Panics(std::sync::Arc::clone(&dropped))));
+            drop(services);
+            dropped.load(std::sync::atomic::Ordering::Relaxed)
+        });
+        assert_eq!(many.map(|thread| thread.join().ok()).ok(), Some(Some(3)));
     }
 }

@@ -34,7 +34,8 @@ pub fn run<R: Termination>(image: Option<&str>, main: fn(&Node) -> R) -> ExitCod
 
 fn open(image: Option<&str>) -> Result<(Runtime, Node), Error> {
     let Arguments { device, image: typed, settings, .. } = Arguments::read(std::env::args_os().skip(1))?;
-    let mut options = Options::default();
+    // `run` prints them with the program's name.
+    let mut options = Options { print_warnings: false, ..Options::default() };
     for setting in Setting::from_environment()?.iter().chain(&settings) {
         setting.apply(&mut options);
     }

@@ -46,3 +46,14 @@ impl fmt::Display for Warning {
         }
     }
 }
+
+/// Prints the first of them on standard error: an image of another program has none of this one's handlers.
+pub(crate) fn print(warnings: &[Warning]) {
+    const MOST: usize = 3;
+    for warning in warnings.iter().take(MOST) {
+        crate::io::note(format_args!("hamr: warning: {warning}"));
+    }
+    if let Some(more) = warnings.len().checked_sub(MOST).filter(|more| *more != 0) {
+        eprintln!("hamr: warning: and {more} handlers more (Node::warnings; Options::print_warnings)");
+    }
+}

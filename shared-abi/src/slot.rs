@@ -342,6 +342,21 @@ impl Ext {
     pub const fn micros(self) -> u32 {
         self.deadline_us & !Self::ENFORCED
     }
+
+    /// `deadline_us` of a time that the requester watches itself: zero, so none, where it does not fit.
+    pub const fn deadline(micros: u64) -> u32 {
+        if micros < Self::ENFORCED as u64 { micros as u32 } else { 0 }
+    }
+
+    /// `deadline_us` of a time that the device enforces, at least one microsecond; `None` where it does not
+    /// fit, since no one else keeps it.
+    pub const fn enforced(micros: u64) -> Option<u32> {
+        match Self::deadline(micros) {
+            0 if micros != 0 => None,
+            0 => Some(1 | Self::ENFORCED),
+            fits => Some(fits | Self::ENFORCED),
+        }
+    }
 }
 
 /// Where bytes are: argument descriptor and result descriptor (abi §4.4).
@@ -360,6 +375,26 @@ mod tests {
     use super::*;
     use crate::ids::HandlerKey;
     use crate::status::Status;
+
+    #[test]
+    fn times_that_do_not_fit_are_none_or_refused() {
+        const END: u64 = 1 << 31;
+        let forced = |micros: u32| Some(micros | Ext::ENFORCED);
+        let cases = [
+            (0, 0, forced(1)),
+            (1, 1, forced(1)),
+            (END - 1, (END - 1) as u32, forced((END - 1) as u32)),
+            (END, 0, None),
+            (END + 1, 0, None),
+            (1 << 32, 0, None),
+            ((1 << 32) + 1, 0, None),
+            (1 << 63, 0, None),
+            (u64::MAX, 0, None),
+        ];
+        for (micros, deadline, enforced) in cases {
+            assert_eq!((Ext::deadline(micros), Ext::enforced(micros)), (deadline, enforced), "{micros}");
+        }
+    }
 
     #[test]
     fn headers_keep_their_fields_apart() {

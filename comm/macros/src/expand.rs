@@ -8,7 +8,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Generics, Ident, ItemFn, Type};
+use syn::{Attribute, Error, Generics, Ident, ItemFn, Meta, Type};
 
 /// Expands. A refused function is kept beside the errors, so that its other uses are not reported
 /// as well.
@@ -89,7 +89,7 @@ impl Handler<'_> {
     /// The type of the function's name. It stands in the type namespace only, the function in that
     /// of values: an empty enum and a struct with braces have no constructor that would clash.
     fn functor(&self) -> TokenStream {
-        let (cfgs, vis, name) = (self.cfgs(), &self.function.vis, &self.function.sig.ident);
+        let (inherited, vis, name) = (self.inherited(), &self.function.vis, &self.function.sig.ident);
         let shown = signature::plain_name(self.function);
         let names = &self.signature.names;
         let arguments = quote!(#(#names),*).to_string().replace(" ,", ",");
@@ -101,7 +101,7 @@ impl Handler<'_> {
             quote! { struct #name<#(#params),*> { _types: ::core::marker::PhantomData<fn(#(#params),*)> } }
         };
         quote! {
-            #(#cfgs)*
+            #(#inherited)*
             #[doc = #doc]
             #[allow(non_camel_case_types, dead_code)]
             #vis #body
@@ -110,7 +110,7 @@ impl Handler<'_> {
 
     fn binder(&self) -> TokenStream {
         let krate = &self.options.krate;
-        let (cfgs, vis, name) = (self.cfgs(), &self.function.vis, &self.function.sig.ident);
+        let (inherited, vis, name) = (self.inherited(), &self.function.vis, &self.function.sig.ident);
         let (names, types) = (&self.signature.names, self.sent_types());
         let generics = self.generics();
         let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
@@ -118,7 +118,7 @@ impl Handler<'_> {
         let staged = self.signature.has_slices().then(|| self.staged_binder());
         let after = self.after_binder(&types);
         quote! {
-            #(#cfgs)*
+            #(#inherited)*
             impl #impl_generics #name #type_generics #where_clause {
                 #[doc = #doc]
                 #[allow(dead_code, clippy::too_many_arguments, clippy::type_complexity)]
@@ -135,7 +135,7 @@ impl Handler<'_> {
     /// The binder of all arguments but the first, of a handler that can stand in a chain.
     fn after_binder(&self, types: &[TokenStream]) -> Option<TokenStream> {
         let krate = &self.options.krate;
-        let (first, rest) = types.split_first().filter(|_| self.signature.is_inline)?;
+        let (first, rest) = types.split_first().filter(|_| self.signature.may_be_inline)?;
         let names = self.signature.names.get(1..)?;
         let vis = &self.function.vis;
         let doc = format!(
@@ -199,7 +199,7 @@ impl Handler<'_> {
 
     fn handler(&self) -> TokenStream {
         let krate = &self.options.krate;
-        let (cfgs, name) = (self.cfgs(), &self.function.sig.ident);
+        let (inherited, name) = (self.inherited(), &self.function.sig.ident);
         let (kind, types) = (&self.signature.kind, self.sent_types());
         let output = self.sent_output();
         let generics = self.generics();
@@ -219,7 +219,7 @@ impl Handler<'_> {
         let mut args_type = Group::new(Delimiter::Parenthesis, quote!(#(#types,)*));
         args_type.set_span(self.function.sig.paren_token.span.join());
         quote! {
-            #(#cfgs)*
+            #(#inherited)*
             #[automatically_derived]
             #[doc(hidden)]
             #[allow(clippy::type_complexity)]
@@ -273,11 +273,14 @@ impl Handler<'_> {
             views.push(view);
         }
         let mut call = quote!(#handler(#cx, #(#passed),*));
+        let kind = &self.signature.kind;
+        let check = (!views.is_empty()).then(|| quote_spanned!(context.span() => #krate::handler::takes_slices::<#kind>();));
         if !views.is_empty() {
             call = quote!(#krate::handler::Viewing::or(#cx.with_views((#(#asked,)*), |#cx, (#(#views,)*)| #call)));
         }
         let here = quote! {
             let #handler: #bound = #name #turbofish;
+            #check
             #call
         };
         // The closure keeps the import of the first parameter's type in use where the function is left out.
@@ -380,7 +383,23 @@ impl Handler<'_> {
         generics
     }
 
-    /// `cfg` attributes of the function apply to everything made of it.
+    /// Attributes of the function that apply to everything made of it: `cfg`, and levels of lints, since its
+    /// parameters stand there, too.
+    fn inherited(&self) -> Vec<Attribute> {
+        let inherits = |attr: &&Attribute| ["cfg", "allow", "expect", "warn", "deny"].iter().any(|it| attr.path().is_ident(it));
+        let mut attributes: Vec<Attribute> = self.function.attrs.iter().filter(inherits).cloned().collect();
+        for attribute in &mut attributes {
+            // What is expected of the function need not be there in what is made of it.
+            if let Meta::List(list) = &mut attribute.meta
+                && list.path.is_ident("expect")
+            {
+                list.path = Ident::new("allow", list.path.span()).into();
+            }
+        }
+        attributes
+    }
+
+    /// `cfg` attributes alone, for entries of the table.
     fn cfgs(&self) -> Vec<&Attribute> {
         self.function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).collect()
     }

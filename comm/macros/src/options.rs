@@ -126,7 +126,8 @@ fn instances(option: &Ident, input: ParseStream<'_>) -> syn::Result<Vec<Vec<Type
     Ok(types
         .into_iter()
         .map(|ty| match ty {
-            Type::Tuple(tuple) => tuple.elems.into_iter().collect(),
+            // `()` names a type, too: there is no handler without type parameters here.
+            Type::Tuple(tuple) if !tuple.elems.is_empty() => tuple.elems.into_iter().collect(),
             one => vec![one],
         })
         .collect())

@@ -24,8 +24,8 @@ pub(crate) struct Signature {
     pub(crate) context: Type,
     /// The type behind its `&mut`, with `'static` for its lifetime.
     pub(crate) kind: Type,
-    /// It is `Context`.
-    pub(crate) is_inline: bool,
+    /// It is `Context`, or a type by another name, of which the compiler decides.
+    pub(crate) may_be_inline: bool,
     /// It is `Host`: the body is on the host.
     pub(crate) is_host: bool,
     pub(crate) names: Vec<Ident>,
@@ -91,7 +91,7 @@ pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
     crossing::check(&output, "result", &mut errors);
     let signature = context.map(|(context, kind)| Signature {
         context,
-        is_inline: is_named(&kind, "Context"),
+        may_be_inline: !is_named(&kind, "Task") && !is_named(&kind, "Host"),
         is_host: is_named(&kind, "Host"),
         kind,
         names: names(&typed),
@@ -109,12 +109,13 @@ pub(crate) fn read(function: &ItemFn) -> syn::Result<Signature> {
 
 /// Refuses slices where they could not be views of buffers for as long as the function runs.
 fn slices(kind: &Type, arguments: &[&PatType], errors: &mut Vec<Error>) {
-    let (most, why) = if is_named(kind, "Context") {
-        (MAX_SLICES, "a handler has at most 6 slices: take a `BufferPtr<T>` and view it inside")
-    } else if is_named(kind, "Host") {
+    let (most, why) = if is_named(kind, "Host") {
         (0, "a body on the host has no view of the device's buffers: pass small values by value")
-    } else {
+    } else if is_named(kind, "Task") {
         (0, "a task's views end at a wait, which a slice would outlive: take a `BufferPtr<T>` and call `task.view(x)?`")
+    } else {
+        // Of a type by another name the compiler decides: `TakesSlices`.
+        (MAX_SLICES, "a handler has at most 6 slices: take a `BufferPtr<T>` and view it inside")
     };
     if let Some(refused) = arguments.iter().filter(|argument| slice(&argument.ty).is_some()).nth(most) {
         errors.push(Error::new_spanned(&refused.ty, why));

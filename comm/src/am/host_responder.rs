@@ -21,6 +21,7 @@ const SHORTEST_SCRATCH: usize = 1024;
 /// The host's state of one host queue.
 pub struct HostResponder<K> {
     responder: Responder<Queue<K>>,
+    epoch: Epoch,
     scratch: Box<[u8]>,
 }
 
@@ -52,7 +53,13 @@ impl<K: Clone> HostResponder<K> {
     /// The end of a queue at the start of `epoch`.
     pub fn new(slots: Queue<K>, epoch: Epoch) -> Self {
         let longest = slots.rep_chunk_len().max(slots.req_chunk_len());
-        Self { responder: Responder::new(slots, epoch), scratch: vec![0; longest.max(SHORTEST_SCRATCH)].into() }
+        let scratch = vec![0; longest.max(SHORTEST_SCRATCH)].into();
+        Self { responder: Responder::new(slots, epoch), epoch, scratch }
+    }
+
+    /// The epoch whose messages it takes.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// Takes the next message and runs it: `run` calls the body, and says whether that learned of a

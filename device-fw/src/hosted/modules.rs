@@ -7,15 +7,17 @@
 use super::runtime::RUNTIME;
 use crate::Config;
 use core::ffi::{CStr, c_void};
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
 use hamr_comm::module::{Loader, MOST, ModuleHeader, ModuleImage, Refusal, use_loader};
 use rustix::fd::AsRawFd;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::ffi::CString;
 use std::io::Write;
-use std::string::ToString;
+use std::fs;
+use std::string::{String, ToString};
 use std::sync::{Mutex, OnceLock};
-use std::{format, fs};
 
 /// The module's symbol.
 const HEADER: &CStr = c"HAMR_MODULE";
@@ -67,11 +69,12 @@ impl Loader for Libraries {
     }
 }
 
-/// A library in this process, until it is dropped.
+/// A library in this process, until it is dropped. The loader keeps one that left destructors with a thread,
+/// or that its linker marked so: its memory is not free then.
 struct Library {
     handle: NonNull<c_void>,
-    /// Open as long as the library is: the loader takes a second library of one path for the first.
-    _file: fs::File,
+    /// The path that it was opened by.
+    path: CString,
 }
 
 // SAFETY: the loader's handles belong to no thread.
@@ -87,11 +90,12 @@ impl Library {
         file.write_all(image).map_err(system)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)
             .map_err(system)?;
-        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(system)?;
+        let path = path_of(&file);
         // SAFETY: a path that ends in zero. The library's constructors run: loading code that a host
         // chose is what a module is.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        NonNull::new(handle).map(|handle| Self { handle, _file: file }).ok_or_else(last_error)
+        // What is mapped keeps the file, so its number is not another one's while the library is there.
+        NonNull::new(handle).map(|handle| Self { handle, path }).ok_or_else(last_error)
     }
 
     /// The module's header, which is valid until the library is closed: no caller uses it after
@@ -103,11 +107,40 @@ impl Library {
         if !header.is_aligned() {
             return Err(Refusal::NoModule);
         }
+        if !self.is_where(symbol) {
+            return Err(refused("the system's loader took the module for another one, which it keeps"));
+        }
         // SAFETY: aligned, and in the library. Its first fields have C's layout, so that what is no
         // header of this build is refused by them before a function of it is called; `module!` defines
         // the symbol as a whole header.
         Ok(unsafe { header.as_ref() })
     }
+}
+
+impl Library {
+    /// Is an address in the library that this path names? The loader has one name for each library, by which it
+    /// was loaded first.
+    fn is_where(&self, address: *const c_void) -> bool {
+        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: the loader looks the address up and reads nothing there. It writes the whole structure, or zero
+        // is returned; of zeros it is valid, too.
+        let info = unsafe { (libc::dladdr(address, info.as_mut_ptr()) != 0).then(|| info.assume_init()) };
+        // SAFETY: the name is the loader's and ends in zero; the library is open.
+        info.is_some_and(|info| !info.dli_fname.is_null() && unsafe { CStr::from_ptr(info.dli_fname) } == &*self.path)
+    }
+}
+
+/// A path of a file that no other library of this process was opened by: the loader takes a path for the library
+/// that it knows by it, also one that was closed and stays. The system reads `//` and `/./` as `/`, which writes
+/// the number of the path in it.
+fn path_of(file: &fs::File) -> CString {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let number = OPENED.fetch_add(1, Ordering::Relaxed);
+    let mut path = String::from("/proc/self");
+    (0..u64::BITS - number.leading_zeros()).for_each(|bit| path.push_str(if number >> bit & 1 == 0 { "/" } else { "/." }));
+    path.push_str("/fd/");
+    path.push_str(&file.as_raw_fd().to_string());
+    CString::new(path).unwrap_or_default()
 }
 
 impl Drop for Library {

@@ -106,6 +106,14 @@ fn exit(code: u8) -> ! {
             rank.leave(code);
         }
     });
+    if std::thread::panicking() {
+        // A second panic would abort without a word, and nothing else leaves a thread's frames.
+        std::eprintln!(
+            "hamr: a handler ends its world with code {code} in a destructor, while a panic unwinds: a rank that is a \
+             thread cannot, so the process is aborted; end the world behind the panic, or use ranks of kind shm",
+        );
+        std::process::abort();
+    }
     resume_unwind(Box::new(Exit))
 }
 

@@ -78,6 +78,7 @@ impl Device {
             memory: Arc::new(memory),
             wait_queue,
             me: me.clone(),
+            this: me.clone(),
             peer_poll: PeerPoll::new(),
             epoch: AtomicU32::new(epoch.0),
             last_epoch: Mutex::new(epoch),
@@ -93,8 +94,8 @@ impl Device {
             closed: AtomicBool::new(false),
             transfers: Worker::new("hamr-transfers"),
         });
+        device.start_service()?;
         device.enter_service(epoch);
-        Service::start(&device)?;
         Ok(device)
     }
 }

@@ -61,6 +61,8 @@ pub struct Device {
     pub(crate) wait_queue: WaitQueue,
     /// This device, for the reactor.
     pub(crate) me: Weak<dyn Notified>,
+    /// And for its workers.
+    this: Weak<Self>,
     peer_poll: PeerPoll,
     /// The epoch that streams may submit in; [`NO_EPOCH`] when there is none.
     pub(crate) epoch: AtomicU32,

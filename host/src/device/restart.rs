@@ -152,11 +152,17 @@ impl Device {
         };
         let epoch_info = EpochInfo::new(record, begin.elapsed(), running);
         *self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner) = epoch_info;
+        self.start_service().inspect_err(|_| self.link.stop())?;
         self.show_open_queues();
         self.wait_queue.enter(record.features & feature::DOORBELL != 0);
         self.epoch.store(epoch.0, Ordering::Release);
         self.enter_service(epoch);
         Ok(())
+    }
+
+    /// Before [`Self::enter_service`]: threads serve what the device calls.
+    pub(super) fn start_service(&self) -> Result<(), Error> {
+        if self.accepted(feature::HOST_CALLS) { self.service.start(&self.this) } else { Ok(()) }
     }
 
     /// The device serves in `epoch`, and may call.

@@ -1,5 +1,6 @@
 //! From a link to a node.
 
+use super::relayed::Itself;
 use super::{Common, Node};
 use crate::device::service::ServiceSources;
 use crate::device::{Device, Program};
@@ -9,7 +10,6 @@ use crate::relay::Relays;
 use crate::services::Services;
 use crate::stream::QueuePairs;
 use crate::{Error, ImageFile, Options};
-use std::any::TypeId;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -23,21 +23,27 @@ impl Node {
         begin: Instant,
         runtime: Arc<Services>,
     ) -> Result<Self, Error> {
+        let print_warnings = options.print_warnings;
         let queues = Arc::new(QueuePairs::new(options.streams, options.plan().body_streams()));
         let services = Arc::new(Services::default());
         let shared = Arc::downgrade(&services);
-        let relays = runtime.clone();
-        let sources = ServiceSources { node: shared.clone(), runtime };
+        let sources = ServiceSources { node: shared.clone(), runtime: Arc::downgrade(&runtime) };
         let program = Program { idle: queues.clone(), services: sources };
         let device = Device::attach(name, number, link, image, options, begin, program)?;
         let common = Arc::new(Common { control: Mutex::new(None) });
         let node = Self { device, queues, common, services: shared, owned: Some(services.clone()) };
         node.serve(node.lent());
-        if let Some(relays) = relays.get(TypeId::of::<Relays>()).and_then(|relays| relays.downcast_ref::<Relays>()) {
+        node.serve(Itself(node.lent()));
+        if let Some(relays) = Relays::of(&runtime) {
+            node.serve(relays.clone());
             relays.0.add(node.device.id, &services);
         }
-        for warning in node.warnings() {
+        let warnings = node.warnings();
+        for warning in &warnings {
             tracing::warn!("{warning}");
+        }
+        if print_warnings {
+            crate::warning::print(&warnings);
         }
         Ok(node)
     }

@@ -30,7 +30,7 @@ use crate::keys::{Differences, compare};
 use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
 use crate::services::Services;
-use crate::stream::{OneCall, QueuePairs, Submitter, call_methods};
+use crate::stream::{OneCall, QueuePairs, Route, Submitter, call_methods};
 use crate::task_lines::tasks;
 use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, MemoryHook, SharedStream, StreamInfo, TaskInfo};
 use crate::{Stream, StreamOptions, SubmitError};
@@ -41,7 +41,9 @@ use std::time::{Duration, Instant};
 
 /// One attached device. `Send + Sync`: threads share it by reference and each calls through streams
 /// of its own. What is called on the node itself goes through the calling thread's stream
-/// ([`Self::local`]).
+/// ([`Self::local`]). Any number of threads may do so: those that come when all of
+/// [`Options::streams`](crate::Options::streams) are in use have one stream together, with a lock, as a
+/// [`SharedStream`] is (not with `Options::tasks` 0, where they are refused).
 ///
 /// Dropping it stops a device that this runtime started; calls still in flight end with
 /// [`CallError::DeviceLost`].
@@ -172,10 +174,10 @@ impl Node {
     }
 
     /// The calling thread's own stream, opened at the first use and closed with the thread or the
-    /// device.
+    /// device; when all are in use, the one that such threads share.
     ///
     /// # Errors
-    /// As for [`Self::stream`].
+    /// As for [`Self::stream`], where none can be shared.
     pub fn local(&self) -> Result<LocalStream<'_>, Error> {
         LocalStream::of(&self.device, &self.queues)
     }
@@ -191,16 +193,16 @@ impl Node {
 
     /// The thread's stream for one call.
     #[inline(always)]
-    fn one_call<H: Handler>(&self) -> Result<OneCall<'_>, SubmitError> {
+    fn one_call<H: Handler>(&self) -> Result<Route<OneCall<'_>>, SubmitError> {
         match OneCall::last(&self.device) {
-            Some(stream) => Ok(stream),
+            Some(stream) => Ok(Route::Own(stream)),
             None => self.other_stream::<H>(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn other_stream<H: Handler>(&self) -> Result<OneCall<'_>, SubmitError> {
+    fn other_stream<H: Handler>(&self) -> Result<Route<OneCall<'_>>, SubmitError> {
         self.thread_stream::<H>().map(OneCall::of)
     }
 

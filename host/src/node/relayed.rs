@@ -62,10 +62,13 @@ impl Devices for Nodes {
     }
 }
 
+/// The node among its own services. Of a type that programs do not have: they may serve a [`Node`].
+pub(super) struct Itself(pub(super) Node);
+
 impl Node {
     /// The node whose services these are.
     pub(crate) fn of_services(services: &Services) -> Option<&Self> {
-        services.get(TypeId::of::<Self>())?.downcast_ref()
+        services.get(TypeId::of::<Itself>())?.downcast_ref::<Itself>().map(|Itself(node)| node)
     }
 }
 

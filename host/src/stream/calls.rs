@@ -2,14 +2,15 @@
 //! methods, in one order and with one text. The macro writes their signatures; the functions below
 //! are their bodies, over any [`StreamRef`].
 
+use super::arguments::{Encoded, Short};
 use super::encode::takes_put;
 use super::put_data::PutData;
-use super::{CallOptions, Pending, StreamRef, StreamState, Submitter, submit, wait};
+use super::{CallOptions, Pending, SharedStream, StreamRef, StreamState, Submitter, submit, wait};
 use crate::device::Device;
 use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
 
-/// Writes the methods into an `impl` block. `call` is the stream that a call goes to, `keep` is
+/// Writes the methods into an `impl` block. `call` is the [`Route`](super::Route) that a call takes, `keep` is
 /// what its [`Pending`] keeps of it, of the type in front; `open` is an `Option` of the stream,
 /// `None` when the receiver has opened none yet.
 macro_rules! call_methods {
@@ -23,7 +24,10 @@ macro_rules! call_methods {
             &$self,
             call: hamr_comm::Call<H>,
         ) -> Result<hamr_comm::ValueOf<H>, $crate::CallError<hamr_comm::ErrorOf<H>>> {
-            $crate::stream::calls::sync($call, call)
+            match $call {
+                $crate::stream::Route::Own(stream) => $crate::stream::calls::sync(stream, call),
+                $crate::stream::Route::Shared(stream) => $crate::stream::calls::sync_shared(stream, call),
+            }
         }
 
         /// Puts `data` to the front of a buffer, then calls as [`Self::sync`]; the call may name the
@@ -39,7 +43,10 @@ macro_rules! call_methods {
             to: hamr_comm::BufferPtr<T>,
             call: hamr_comm::Call<H>,
         ) -> Result<hamr_comm::ValueOf<H>, $crate::CallError<hamr_comm::ErrorOf<H>>> {
-            $crate::stream::calls::put_sync($call, data, to, call)
+            match $call {
+                $crate::stream::Route::Own(stream) => $crate::stream::calls::put_sync(stream, data, to, call),
+                $crate::stream::Route::Shared(stream) => $crate::stream::calls::put_sync_shared(stream, data, to, call),
+            }
         }
 
         /// [`Self::sync`] with options.
@@ -51,7 +58,10 @@ macro_rules! call_methods {
             call: hamr_comm::Call<H>,
             options: $crate::CallOptions,
         ) -> Result<hamr_comm::ValueOf<H>, $crate::CallError<hamr_comm::ErrorOf<H>>> {
-            $crate::stream::calls::sync_with($call, call, options)
+            match $call {
+                $crate::stream::Route::Own(stream) => $crate::stream::calls::sync_with(stream, call, options),
+                $crate::stream::Route::Shared(stream) => $crate::stream::calls::sync_with(stream, call, options),
+            }
         }
 
         /// Submits a call; its result is read from the [`Pending`](crate::Pending). Dropping that
@@ -87,7 +97,10 @@ macro_rules! call_methods {
         /// reports is only counted: [`Self::one_way_failures`].
         #[inline]
         pub fn send<H: hamr_comm::Handler>(&$self, call: hamr_comm::Call<H>) -> Result<(), $crate::SubmitError> {
-            $crate::stream::calls::send($call, call)
+            match $call {
+                $crate::stream::Route::Own(stream) => $crate::stream::calls::send(stream, call),
+                $crate::stream::Route::Shared(stream) => $crate::stream::calls::send_shared(stream, call),
+            }
         }
 
         /// One-way calls ([`Self::send`]) that are known to have ended otherwise than executed. The
@@ -122,6 +135,33 @@ pub(crate) fn sync<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result
         };
     }
     super::sync::sync(&stream, call)
+}
+
+// Of threads beyond the number of streams: not beside the path of the others.
+#[cold]
+#[inline(never)]
+pub(crate) fn sync_shared<H: Handler>(
+    stream: SharedStream,
+    call: Call<H>,
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    sync(stream, call)
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn put_sync_shared<T: Element, H: Handler>(
+    stream: SharedStream,
+    data: &[T],
+    to: BufferPtr<T>,
+    call: Call<H>,
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    put_sync(stream, data, to, call)
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn send_shared<H: Handler>(stream: SharedStream, call: Call<H>) -> Result<(), SubmitError> {
+    send(stream, call)
 }
 
 /// [`sync`] on a stream that threads share, whose hot slot is not open to the call.
@@ -193,17 +233,19 @@ pub(crate) fn sync_with<H: Handler, S: StreamRef>(
     if S::IS_SHARED {
         return offload_with(stream, call, options)?.wait();
     }
-    stream.with(|submitter, device| super::sync::sync_slow(submitter, device, call, &options))
+    super::sync::sync_slow(&stream, call, &options)
 }
 
 #[inline(always)]
 pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
     // Not `with`: a closure is not inlined for certain.
-    let entry = stream.enter().offload(stream.device(), &call);
-    match entry {
-        Some(entry) => Ok(Pending::new(stream, entry, None)),
-        None => offload_otherwise(stream, call),
-    }
+    let arguments = Short::of(&call);
+    let entry = stream.enter().offload::<H>(stream.device(), &arguments);
+    let Some(entry) = entry else { return offload_otherwise(stream, call) };
+    let pending = Pending::new(stream, entry, None);
+    // Its arguments' destructors may panic: the entry has its owner by now.
+    drop(call);
+    Ok(pending)
 }
 
 #[cold]
@@ -218,17 +260,26 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     options: CallOptions,
 ) -> Result<Pending<H, S>, SubmitError> {
     let until = options.deadline.map(wait::in_time);
-    let entry = submit::offload_slow(&stream, &call, &options, until)?;
+    let arguments = Encoded::of(stream.device(), &call);
+    drop(call);
+    let entry = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
     Ok(Pending::new(stream, entry, until))
 }
 
 #[inline(always)]
 pub(crate) fn send<H: Handler>(stream: impl StreamRef, call: Call<H>) -> Result<(), SubmitError> {
-    let is_sent = stream.enter().send(stream.device(), &call);
+    let arguments = Short::of(&call);
+    let is_sent = stream.enter().send::<H>(stream.device(), &arguments);
     match is_sent {
         true => Ok(()),
-        false => submit::send_slow(&stream, &call),
+        false => send_otherwise(stream, call),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn send_otherwise<H: Handler>(stream: impl StreamRef, call: Call<H>) -> Result<(), SubmitError> {
+    submit::send_slow::<H>(&stream, &Encoded::of(stream.device(), &call))
 }
 
 pub(crate) fn one_way_failures(stream: impl StreamRef) -> u64 {

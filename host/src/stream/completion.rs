@@ -1,18 +1,18 @@
 //! Makes of the reply in a slot the outcome of its call: the calls in flight of one stream.
 
+use super::encode::short_result;
 use super::epoch::EpochEnd;
 use super::queue_end::{CONSUMED, ONE_WAY, QueueEnd};
-use super::reply::{ReplyCopy, decode, ended_error};
+use super::reply::{Answer, Outcome, ReplyCopy, ended_error};
 use super::table::{EntryState, PendingTable};
 use super::tickets::Tickets;
 use super::uses::Uses;
 use crate::CallError;
 use crate::device::{Device, Fence};
-use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::migrate::{Decoder, Migratable};
-use hamr_comm::{ErrorOf, Handler, ValueOf};
+use hamr_comm::Handler;
 use std::sync::atomic::Ordering;
 
 /// Replies moved to their entries when the ring is full: a few at a time, so that a caller that
@@ -203,21 +203,14 @@ impl Calls {
 
     // --- results ---
 
-    /// The result of an entry's call, when it is there and short and in its ring slot: the common
-    /// case, read in place.
+    /// The words of the result of an entry's call ([`Answer::Short`]), when it is there and short: the
+    /// common case, read in its ring slot. Frees the entry.
     #[inline(always)]
-    pub(super) fn take_in_place<H: Handler>(&mut self, device: &Device, entry: u32) -> Option<ValueOf<H>> {
-        let len = match <ValueOf<H> as Migratable>::SIZE {
-            Some(n) if n <= INLINE_BYTES => n,
-            _ => return None,
-        };
+    pub(super) fn take_in_place<H: Handler>(&mut self, device: &Device, entry: u32) -> Option<[u64; INLINE_WORDS]> {
+        let len = const { short_result::<H>() }?;
         let good = RepHdr::inline(Status::OK, len);
-        let decode = |words: &[u64; INLINE_WORDS]| {
-            let bytes: &[u8] = bytemuck::cast_slice(words);
-            Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).ok()
-        };
         let kept = self.table.get(entry)?;
-        let value = match kept.state() {
+        let words = match kept.state() {
             EntryState::Ring(x) => {
                 if self.end.req.ring_reply(x)? != good {
                     return None;
@@ -229,12 +222,11 @@ impl Calls {
                 if len != 0 && self.end.is_wiped(device) {
                     return None;
                 }
-                let value = decode(&words)?;
                 self.end.consume(x);
-                value
+                words
             }
             // Moved to its entry when the ring was full.
-            EntryState::Completed if kept.hdr == good => decode(&kept.words)?,
+            EntryState::Completed if kept.hdr == good => kept.words,
             _ => return None,
         };
         self.table.put_back_used(entry, |mut cold| {
@@ -244,30 +236,25 @@ impl Calls {
                 device.expect_none_in_ticket_slot(self.end.number(), ticket);
             }
         });
-        Some(value)
+        Some(words)
     }
 
     /// The outcome of an entry that has one; frees the entry.
     #[cold]
-    pub(super) fn take<H: Handler>(
-        &mut self,
-        device: &Device,
-        entry: u32,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        let long = self.table.cold(entry).map(|cold| std::mem::take(&mut cold.long)).unwrap_or_default();
+    pub(super) fn take<H: Handler>(&mut self, device: &Device, entry: u32) -> Outcome<H> {
+        let (long, place) = match self.table.cold(entry) {
+            Some(cold) => (std::mem::take(&mut cold.long), cold.place),
+            None => (Vec::new(), None),
+        };
         let Some(kept) = self.table.get(entry) else {
             return Err(CallError::Corrupt(device.site::<H>("reading the reply"), "no entry".into()));
         };
         let (hdr, words, state) = (kept.hdr, kept.words, kept.state());
-        let outcome = match state {
-            EntryState::EpochEnded(ended) => Err(ended_error(device, device.site::<H>("waiting for the reply"), ended)),
-            _ => match decode::<H>(device, &ReplyCopy { hdr, words, long }) {
-                Err(CallError::Deadline(_)) => Err(CallError::Deadline(device.late_site::<H>(self.place(entry)))),
-                outcome => outcome,
-            },
-        };
         self.table.put_back(entry);
-        outcome
+        match state {
+            EntryState::EpochEnded(ended) => Err(ended_error(device, device.site::<H>("waiting for the reply"), ended)),
+            _ => Ok(Answer::Reply(ReplyCopy { hdr, words, long, place })),
+        }
     }
 
     /// The caller gives up the result: the entry is freed now, or when its reply comes (rule 16).

@@ -1,17 +1,19 @@
 //! Encodes a bound call into the words of its slot.
 
+use super::arguments::Encoded;
 use super::queue_end::QueueEnd;
 use super::uses::Uses;
+use super::wait::micros;
 use super::{CallOptions, ModuleUse};
 use crate::device::Device;
 use crate::keys::why_not;
 use crate::memory::{Block, DeviceMemory};
-use crate::{BufferError, SubmitError};
+use crate::SubmitError;
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{Ext, INLINE_BYTES, PUT_ARGS, ReqHdr, TWO_LINE_BYTES, TWO_LINE_WORDS};
 use hamr_comm::abi::table::record_flag;
-use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable, NamedBuffer};
-use hamr_comm::{Call, Handler, ValueOf};
+use hamr_comm::migrate::{MAX_MESSAGE, Migratable};
+use hamr_comm::{Handler, ValueOf};
 use std::sync::atomic::Ordering;
 
 /// Is every call of `H` short, without buffers, and run in its stream? Decided by the compiler.
@@ -106,16 +108,12 @@ pub(super) fn plain_hdr<H: Handler>(key: HandlerKey) -> ReqHdr {
     ReqHdr::inline(key, const { plain_len::<H>() })
 }
 
-/// The words of a call without flags.
-#[inline(always)]
-pub(super) fn plain_words<H: Handler>(call: &Call<H>) -> [u64; TWO_LINE_WORDS] {
-    let mut words = [0u64; TWO_LINE_WORDS];
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-    call.args.encode(&mut Encoder::new(bytes.split_at_mut(plain_len::<H>()).0));
-    words
+/// Has a call of `H` a path of its own, in the hot slot or as a short task?
+pub(super) const fn is_fixed_task_or_hot<H: Handler>() -> bool {
+    fits_hot::<H>() || is_short_task::<H>()
 }
 
-/// Those of [`plain_words`] that a call of `H` uses.
+/// The words of [`Short`](super::arguments::Short) that a call of `H` uses.
 #[inline(always)]
 pub(super) fn used_words<H: Handler>(words: &[u64; TWO_LINE_WORDS]) -> &[u64] {
     words.split_at(const { plain_len::<H>().div_ceil(8) }).0
@@ -129,12 +127,12 @@ pub(super) const fn short_result<H: Handler>() -> Option<usize> {
     }
 }
 
-/// A message ready for any slot; long arguments are in scratch memory.
+/// A message ready for any slot; long arguments are in their [`Encoded`].
 pub(super) struct Message {
     pub(super) hdr: ReqHdr,
     pub(super) words: [u64; TWO_LINE_WORDS],
     pub(super) len: usize,
-    /// Bytes in scratch memory that go to the slot's request chunk.
+    /// Bytes of the arguments that go to the slot's request chunk.
     pub(super) chunk: usize,
     pub(super) uses: Uses,
 }
@@ -166,13 +164,12 @@ pub(super) struct Limits {
     pub(super) two_lines: bool,
 }
 
-/// Finds the key, checks the buffers and begins their use, encodes.
+/// Finds the key, checks the buffers and begins their use, lays the arguments out.
 pub(super) fn prepare<H: Handler>(
-    scratch: &mut Vec<u8>,
+    arguments: &Encoded,
     end: &QueueEnd,
     limits: Limits,
     device: &Device,
-    call: &Call<H>,
     options: &CallOptions,
 ) -> Result<Message, SubmitError> {
     let site = || device.site::<H>("submitting");
@@ -189,17 +186,16 @@ pub(super) fn prepare<H: Handler>(
         chunk: 0,
         uses: Uses::of(limits.stream),
     };
-    let filled = fill(&mut message, scratch, limits, device, call, options, key);
+    let filled = fill::<H>(&mut message, arguments, limits, device, options, key);
     filled.inspect_err(|_| message.uses.release(&device.memory))?;
     Ok(message)
 }
 
 fn fill<H: Handler>(
     message: &mut Message,
-    scratch: &mut Vec<u8>,
+    arguments: &Encoded,
     limits: Limits,
     device: &Device,
-    call: &Call<H>,
     options: &CallOptions,
     key: HandlerKey,
 ) -> Result<(), SubmitError> {
@@ -213,22 +209,24 @@ fn fill<H: Handler>(
         }
         message.uses.push(device.memory.begin_use(buffer, 0, limits.stream).map_err(|_| unloaded())?);
     }
-    if H::Args::HAS_BUFFERS {
-        use_buffers(&call.args, &device.memory, &mut message.uses)
-            .map_err(|why| SubmitError::Buffer { site: site(), why })?;
+    let bytes = arguments.bytes().filter(|bytes| bytes.len() <= limits.message);
+    let bytes = bytes.ok_or_else(|| SubmitError::TooLong { site: site(), len: arguments.len(), limit: limits.message })?;
+    let len = bytes.len();
+    for named in arguments.named() {
+        let index = device.memory.begin_use(named.wire, named.bytes, limits.stream);
+        message.uses.push(index.map_err(|why| SubmitError::Buffer { site: site(), why })?);
     }
     let mut flags = 0;
-    let limit = options.limit.or(options.deadline);
-    if is_task::<H>() || limit.is_some() {
+    if is_task::<H>() || options.limit.or(options.deadline).is_some() {
         flags |= ReqHdr::EXT;
         // The ticket is filled in when one is free.
-        let longest = u128::from(!Ext::ENFORCED);
-        let mut micros = limit.map_or(0, |limit| limit.as_micros().min(longest) as u32);
-        if options.limit.is_some() {
-            // The shortest limit: zero would mean none.
-            micros = micros.max(1) | Ext::ENFORCED;
-        }
-        message.push([u64::from(micros), 0]);
+        let time = match options.limit {
+            Some(limit) => {
+                Ext::enforced(micros(limit)).ok_or_else(|| SubmitError::LongLimit { site: site(), limit })?
+            }
+            None => options.deadline.map_or(0, |deadline| Ext::deadline(micros(deadline))),
+        };
+        message.push([u64::from(time), 0]);
     }
     if is_task::<H>() {
         flags |= ReqHdr::TICKET;
@@ -244,22 +242,6 @@ fn fill<H: Handler>(
     }
     let reply = reply.map(|block| [block.off, block.bytes]);
     let room = INLINE_BYTES - message.len - if reply.is_some() { 16 } else { 0 };
-    scratch.resize(MAX_MESSAGE, 0);
-    let mut out = Encoder::new(scratch);
-    call.args.encode(&mut out);
-    let mut len = out.needed();
-    if !out.fits() {
-        if len <= limits.message {
-            scratch.resize(len, 0);
-            out = Encoder::new(scratch);
-            call.args.encode(&mut out);
-            len = out.needed();
-        }
-        if !out.fits() {
-            return Err(SubmitError::TooLong { site: site(), len, limit: limits.message });
-        }
-    }
-    let bytes = scratch.get(..len).unwrap_or(&[]);
     let mut hdr = ReqHdr::inline(key, 0);
     if limits.two_lines
         && module.is_none()
@@ -298,8 +280,6 @@ fn fill<H: Handler>(
             let written = device.link.window().write_bytes(at, bytes);
             written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
             message.push([block.off, len as u64]);
-            scratch.truncate(MAX_MESSAGE);
-            scratch.shrink_to(MAX_MESSAGE);
         }
         if let Some(reply) = reply {
             message.push(reply);
@@ -323,14 +303,4 @@ fn reply_room<H: Handler>(
     }
     let block = memory.allocate(wanted as u64);
     if options.reply_capacity.is_none() && fixed == 0 { Ok(block.ok()) } else { block.map(Some) }
-}
-
-fn use_buffers<A: Migratable>(args: &A, memory: &DeviceMemory, uses: &mut Uses) -> Result<(), BufferError> {
-    let mut outcome = Ok(());
-    args.visit_buffers(&mut |named: NamedBuffer| {
-        if outcome.is_ok() {
-            outcome = memory.begin_use(named.wire, named.bytes, uses.stream()).map(|index| uses.push(index));
-        }
-    });
-    outcome
 }

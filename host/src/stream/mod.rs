@@ -6,6 +6,7 @@
 //! | [`LocalStream`] | the calling thread, behind [`crate::Node::sync`] and [`crate::Node::offload`] | and a lookup in thread-local storage |
 //! | [`SharedStream`] | any thread (`Send + Sync + Clone`) | and an uncontended lock |
 
+mod arguments;
 pub(crate) mod calls;
 mod completion;
 mod encode;
@@ -46,6 +47,7 @@ pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
 pub(crate) use self::sync::sync_with;
 
+use self::arguments::Short;
 use crate::device::{Device, Fence};
 use crate::{BufferError, Error, SubmitError};
 use hamr_comm::abi::buffer::WireBuffer;
@@ -61,12 +63,13 @@ use std::time::Duration;
 /// [`crate::Options`] does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallOptions {
-    /// Counted from the submission. The device learns it too ([`hamr_comm::Context::deadline_us`]).
+    /// Counted from the submission. The device learns it too ([`hamr_comm::Context::deadline_us`]),
+    /// unless it is longer than 35 minutes: then the handler has none, and the caller's ends the wait.
     pub deadline: Option<Duration>,
     /// How long the handler may run. The device ends it some milliseconds later with a fault
     /// ([`RUNAWAY`](hamr_comm::abi::status::Status::RUNAWAY)) that reports where it was; of a
-    /// hosted image, the process with it. At most 35 minutes. The handler gets it in place of
-    /// `deadline`.
+    /// hosted image, the process with it. At most 35 minutes, else the call is refused
+    /// ([`SubmitError::LongLimit`]). The handler gets it in place of `deadline`.
     pub limit: Option<Duration>,
     /// Bytes reserved for a result of variable size, at least one chunk; without it, as many as the
     /// type's longest value has, where the heap has them, and 16 KiB at most. A handler's own error
@@ -197,6 +200,16 @@ pub(crate) enum User {
     Program = 0,
     /// A body on the host, for one call.
     Body = 1,
+    /// All threads that found no queue pair for a stream of their own. One of those for bodies.
+    Beyond = 2,
+}
+
+/// The calling thread's stream, as the methods of a node find it.
+pub(crate) enum Route<S> {
+    /// It is the thread's alone.
+    Own(S),
+    /// The one that threads beyond the number of streams share.
+    Shared(SharedStream),
 }
 
 /// A queue pair in use; goes back to its device when dropped.
@@ -274,7 +287,7 @@ fn there<T>(submitter: Option<T>) -> T {
 #[cold]
 #[inline(never)]
 fn in_use() -> ! {
-    panic!("a stream is used inside of a use of itself: by the code that encodes an argument or decodes a result")
+    panic!("a stream is used inside of a use of itself: by a handler on loopback, while the thread that it runs on waits")
 }
 
 impl Drop for Owned {
@@ -306,7 +319,7 @@ impl<'n> Stream<'n> {
         calls::state(self)
     }
 
-    call_methods!(self, &Self, call: self, keep: self, open: Some(self));
+    call_methods!(self, &Self, call: Route::Own(self), keep: self, open: Some(self));
 
     /// Starts one call in the stream's hot slot: the first half of [`Self::sync`], for a caller
     /// that has something else to do meanwhile. One such call at a time; for more of them use
@@ -317,16 +330,32 @@ impl<'n> Stream<'n> {
     /// See [`SubmitError`]: nothing was sent.
     #[inline]
     pub fn start<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
-        let seq = self.owned.enter().start(&self.owned.device, &call);
-        let Some(seq) = seq else { return self.start_in_ring(call) };
+        let arguments = Short::of(&call);
+        let seq = self.owned.enter().start::<H>(&self.owned.device, &arguments);
+        let Some(seq) = seq else { return self.start_otherwise(call) };
+        let started = self.started(seq);
+        // Its arguments' destructors may panic: the slot has its owner by now.
+        drop(call);
+        Ok(started)
+    }
+
+    #[inline(always)]
+    fn started<H: Handler>(&self, seq: u32) -> Started<'_, 'n, H> {
         // Rule 21: no thread waits for this call yet.
         self.owned.device.notify(Fence::Relaxed);
-        Ok(Started::hot(self, seq))
+        Started::hot(self, seq)
     }
 
     #[cold]
     #[inline(never)]
-    fn start_in_ring<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
+    fn start_otherwise<H: Handler>(&self, call: Call<H>) -> Result<Started<'_, 'n, H>, SubmitError> {
+        let arguments = Short::of(&call);
+        let seq = self.owned.enter().start_otherwise::<H>(&self.owned.device, &arguments);
+        if let Some(seq) = seq {
+            let started = self.started(seq);
+            drop(call);
+            return Ok(started);
+        }
         self.owned.enter().poll_hot(&self.owned.device);
         calls::offload(self, call).map(Started::queued)
     }

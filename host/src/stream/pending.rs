@@ -1,6 +1,7 @@
 //! A call in flight.
 
 use super::encode::is_task;
+use super::reply::{Answer, Outcome, decoded, short_value};
 use super::wait::{Stop, Wait, in_time, spins};
 use super::{StreamRef, Submitter};
 use crate::CallError;
@@ -100,8 +101,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         if std::mem::replace(&mut self.taken, true) {
             return Err(self.already_taken());
         }
-        if let Some(value) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.entry)) {
-            return Ok(value);
+        if let Some(words) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.entry)) {
+            return short_value::<H>(self.stream.device(), &words);
         }
         self.wait_slowly(None)
     }
@@ -131,18 +132,22 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         self.stream.with(Submitter::follow_epoch);
     }
 
-    /// The outcome, when it is there.
-    fn try_take(&self) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+    /// The outcome, when it is there; the entry is free then.
+    fn try_take(&self) -> Option<Outcome<H>> {
         self.stream.with(|submitter, device| match submitter.take_in_place::<H>(device, self.entry) {
-            Some(value) => Some(Ok(value)),
+            Some(words) => Some(Ok(Answer::Short(words))),
             None => submitter.try_complete(device, self.entry).then(|| submitter.take::<H>(device, self.entry)),
         })
+    }
+
+    fn decoded(&self, outcome: Outcome<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+        decoded::<H>(self.stream.device(), outcome)
     }
 
     /// The deadline is over. A caller that is woken late may still find the reply; otherwise the
     /// call is abandoned.
     #[cold]
-    fn try_take_last(&self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn try_take_last(&self) -> Outcome<H> {
         self.try_take().unwrap_or_else(|| {
             let late = self.stream.with(|submitter, device| {
                 let late = device.late_site::<H>(submitter.place(self.entry));
@@ -164,7 +169,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     fn wait_slowly(&mut self, until: Option<Instant>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         // One use of the stream for all these polls: of a shared one the lock, which is free again
         // after about a microsecond.
-        let value = self.stream.with(|submitter, device| {
+        let words = self.stream.with(|submitter, device| {
             for _ in 0..spins() {
                 let has_outcome = match const { is_task::<H>() } {
                     true => submitter.try_complete(device, self.entry),
@@ -173,25 +178,25 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
                 if has_outcome {
                     return None;
                 }
-                if let Some(value) = submitter.take_in_place::<H>(device, self.entry) {
-                    return Some(value);
+                if let Some(words) = submitter.take_in_place::<H>(device, self.entry) {
+                    return Some(words);
                 }
                 std::hint::spin_loop();
             }
             None
         });
-        if let Some(value) = value {
-            return Ok(value);
+        if let Some(words) = words {
+            return short_value::<H>(self.stream.device(), &words);
         }
         let epoch = self.stream.with(|submitter, _| submitter.epoch());
         let mut wait = Wait::new(self.stream.device(), epoch, until.or(self.until));
         loop {
             if let Some(outcome) = self.try_take() {
-                return outcome;
+                return self.decoded(outcome);
             }
             match wait.step() {
                 Ok(()) => {}
-                Err(Stop::Deadline) => return self.try_take_last(),
+                Err(Stop::Deadline) => return self.decoded(self.try_take_last()),
                 // A reply published just before the end still counts; the next poll finds it, or
                 // the end.
                 Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, device| submitter.follow_epoch(device)),
@@ -236,7 +241,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         }
         if let Some(outcome) = self.try_take() {
             self.taken = true;
-            return Poll::Ready(outcome);
+            return Poll::Ready(self.decoded(outcome));
         }
         let polls = self.polls;
         self.polls = polls.saturating_add(1);
@@ -257,7 +262,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         let until = self.until.or_else(|| limit.map(in_time));
         if until.is_some_and(|until| Instant::now() >= until) {
             self.taken = true;
-            return Poll::Ready(self.try_take_last());
+            return Poll::Ready(self.decoded(self.try_take_last()));
         }
         device.poll_peer();
         self.until = until;
@@ -270,7 +275,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         match self.try_take() {
             Some(outcome) => {
                 self.taken = true;
-                Poll::Ready(outcome)
+                Poll::Ready(self.decoded(outcome))
             }
             None => Poll::Pending,
         }

@@ -204,8 +204,8 @@ impl QueueEnd {
     }
 
     /// Copies the arguments that do not fit into slot number `slot`.
-    pub(super) fn fill_chunk(&self, slot: u32, bytes: Option<&[u8]>) {
-        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
+    pub(super) fn fill_chunk(&self, slot: u32, bytes: &[u8]) {
+        if !bytes.is_empty() {
             // The length was checked against the chunk when the message was prepared.
             let _ = self.req.slots().write_request_chunk(slot, bytes);
         }
@@ -247,7 +247,7 @@ impl QueueEnd {
         if !is_read {
             long.clear();
         }
-        ReplyCopy { hdr, words, long }
+        ReplyCopy { hdr, words, long, place: None }
     }
 
     /// [`Self::read`] for the call in the hot slot.

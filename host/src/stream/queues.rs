@@ -1,5 +1,6 @@
 //! The queue pairs of a device: which of them belong to streams.
 
+use super::shared::SharedInner;
 use super::wait::measure_polls;
 use super::{StreamInfo, StreamOptions, Submitter, User};
 use crate::Error;
@@ -8,13 +9,15 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::seq_tag;
 use hamr_comm::am::{SlotAccess, Slots};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// Index 0 is the control stream's, which is not given to streams.
 pub(crate) struct QueuePairs {
     slots: Mutex<Vec<QueueSlot>>,
-    /// So many for the streams of the program, and of bodies that the device calls.
-    limits: [u32; 2],
+    /// So many for the streams of the program, of bodies that the device calls, and that threads beyond share.
+    limits: [u32; 3],
+    /// The last.
+    pub(super) beyond: Mutex<Weak<SharedInner>>,
 }
 
 /// What a queue pair is used for.
@@ -32,7 +35,9 @@ impl QueuePairs {
     pub(crate) fn new(streams: u32, bodies: u32) -> Self {
         measure_polls();
         let slots = (0..=streams + bodies).map(|_| QueueSlot::Fresh).collect();
-        Self { slots: Mutex::new(slots), limits: [streams, bodies] }
+        // Bodies keep one. Two: a stream that its last thread has just left is not closed at once.
+        let limits = [streams, bodies, bodies.saturating_sub(1).min(2)];
+        Self { slots: Mutex::new(slots), limits, beyond: Mutex::default() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<QueueSlot>> {
@@ -61,6 +66,7 @@ impl QueuePairs {
         let free =
             slots.iter_mut().enumerate().skip(1).find_map(|(index, slot)| is_free(slot).then_some((index, slot)));
         let Some((index, slot)) = free.filter(|_| taken < limit as usize) else {
+            let limit = self.limits[if user == User::Body { User::Body } else { User::Program } as usize];
             return Err(Error::TooManyStreams { device: device.name.clone(), limit });
         };
         let max_outstanding = options.max_outstanding.unwrap_or(device.options.max_outstanding);

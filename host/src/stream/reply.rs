@@ -1,5 +1,6 @@
-//! Decodes a reply to a value.
+//! Decodes a reply to a value, behind the use of the stream (see [`super::arguments`]).
 
+use super::encode::short_result;
 use super::epoch::EpochEnd;
 use crate::device::Device;
 use crate::{CallError, FaultReport, SubmitError};
@@ -14,6 +15,46 @@ pub(super) struct ReplyCopy {
     pub(super) words: [u64; INLINE_WORDS],
     /// The bytes that the slot's descriptor names; empty where it names none that the slot has.
     pub(super) long: Vec<u8>,
+    /// Where the device keeps the task of the call, once it has said so.
+    pub(super) place: Option<u32>,
+}
+
+/// A reply that no code of the program has seen.
+pub(super) enum Answer {
+    /// A value in the words of a slot, with the bytes that all values of the type have
+    /// ([`short_result`]).
+    Short([u64; INLINE_WORDS]),
+    /// Any other.
+    Reply(ReplyCopy),
+}
+
+/// How a call of `H` ended, not decoded.
+pub(super) type Outcome<H> = Result<Answer, CallError<ErrorOf<H>>>;
+
+/// What the caller gets.
+#[inline(always)]
+pub(super) fn decoded<H: Handler>(
+    device: &Device,
+    outcome: Outcome<H>,
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    match outcome? {
+        Answer::Short(words) => short_value::<H>(device, &words),
+        Answer::Reply(reply) => decode::<H>(device, &reply),
+    }
+}
+
+/// The value of [`Answer::Short`].
+#[inline(always)]
+pub(super) fn short_value<H: Handler>(
+    device: &Device,
+    words: &[u64; INLINE_WORDS],
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let len = match const { short_result::<H>() } {
+        Some(len) => len,
+        None => 0,
+    };
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).map_err(|_| corrupt::<H>(device))
 }
 
 impl ReplyCopy {
@@ -41,13 +82,13 @@ impl ReplyCopy {
 /// The error of a call whose result does not decode.
 #[cold]
 #[inline(never)]
-pub(super) fn corrupt<H: Handler>(device: &Device) -> CallError<ErrorOf<H>> {
+fn corrupt<H: Handler>(device: &Device) -> CallError<ErrorOf<H>> {
     CallError::Corrupt(device.site::<H>("reading the reply"), "a result that does not decode".into())
 }
 
 /// Makes the caller's result of a reply.
 #[cold]
-pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     let site = || device.site::<H>("reading the reply");
     let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", reply.hdr).into());
     match reply.broken() {
@@ -83,7 +124,7 @@ pub(super) fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<V
         // The end of the device's epoch cancelled it: see `Calls::complete`.
         Status::CANCELLED if device.is_lost() => Err(CallError::DeviceLost(site(), device.loss_reason().into())),
         Status::CANCELLED => Err(CallError::Cancelled(site())),
-        Status::DEADLINE => Err(CallError::Deadline(site())),
+        Status::DEADLINE => Err(CallError::Deadline(device.late_site::<H>(reply.place))),
         Status::RESULT_TOO_LONG => {
             let needed = Migratable::decode(&mut from).unwrap_or(0);
             let limit = device.longest_message(&device.epoch_info().record);

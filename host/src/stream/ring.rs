@@ -2,10 +2,11 @@
 //! is read, then the message.
 
 use super::CallOptions;
+use super::arguments::{Encoded, Short};
 use super::completion::Calls;
 use super::encode::{
-    Limits, Message, fits_chunk, is_plain, is_short_task, is_task, plain_hdr, plain_len, plain_words, prepare,
-    short_result, task_flags, used_words,
+    Limits, Message, fits_chunk, is_plain, is_short_task, is_task, plain_hdr, plain_len, prepare, short_result,
+    task_flags, used_words,
 };
 use super::queue_end::ONE_WAY;
 use super::table::EntryState;
@@ -14,8 +15,8 @@ use crate::device::Device;
 use hamr_comm::abi::slot::{Ext, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::migrate::{Decoder, Migratable};
-use hamr_comm::{Call, Handler, ValueOf};
+use hamr_comm::Handler;
+use hamr_comm::migrate::Migratable;
 use std::sync::atomic::Ordering;
 
 /// What a call that is not sent yet has reserved of its stream, beside the next ring slot.
@@ -27,7 +28,7 @@ struct Reserved {
 /// Puts a plain call into the ring, when that has room and the key and an entry are found at once; its
 /// result comes to the entry returned.
 #[inline(always)]
-pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> Option<u32> {
+pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Short) -> Option<u32> {
     if const { is_plain::<H>() }
         && fits_chunk::<H>(|| calls.end.req.slots().rep_chunk_len())
         && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
@@ -36,7 +37,7 @@ pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Cal
         && let Some(entry) = calls.table.take_again(EntryState::Ring(calls.end.req.next_position()))
     {
         let hdr = plain_hdr::<H>(key);
-        calls.end.push(device, entry, hdr, used_words::<H>(&plain_words(call)));
+        calls.end.push(device, entry, hdr, used_words::<H>(&call.words));
         return Some(entry);
     }
     None
@@ -45,14 +46,14 @@ pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Cal
 /// Sends a plain call that returns nothing, not even a word that it ran, when there is room and the key is
 /// found at once. True when it is sent.
 #[inline(always)]
-pub(super) fn send<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> bool {
+pub(super) fn send<H: Handler>(calls: &mut Calls, device: &Device, call: &Short) -> bool {
     if const { is_plain::<H>() }
         && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
         && (calls.end.req.ring_has_room() || calls.make_room(device))
         && let Some(key) = calls.end.keys.first_key::<H>()
     {
         let hdr = plain_hdr::<H>(key).with(ReqHdr::ONE_WAY);
-        calls.end.push(device, ONE_WAY, hdr, used_words::<H>(&plain_words(call)));
+        calls.end.push(device, ONE_WAY, hdr, used_words::<H>(&call.words));
         return true;
     }
     false
@@ -70,7 +71,7 @@ pub(super) struct SentTask {
 /// Puts a short task's call into the ring of a stream that has no other call, when the key, a ticket and an
 /// entry are found at once. [`take_task`] or [`keep_task`] goes on.
 #[inline(always)]
-pub(super) fn send_task<H: Handler>(calls: &mut Calls, device: &Device, call: &Call<H>) -> Option<SentTask> {
+pub(super) fn send_task<H: Handler>(calls: &mut Calls, device: &Device, call: &Short) -> Option<SentTask> {
     let at = calls.end.req.next_position();
     if !const { is_short_task::<H>() }
         || !fits_chunk::<H>(|| calls.end.req.slots().rep_chunk_len())
@@ -89,21 +90,21 @@ pub(super) fn send_task<H: Handler>(calls: &mut Calls, device: &Device, call: &C
     };
     let hdr = ReqHdr::inline(key, const { size_of::<Ext>() + plain_len::<H>() }).with(task_flags::<H>());
     let ext = name_ticket(calls, device, entry, ticket, hdr);
-    let [first, second, third, fourth, ..] = plain_words(call);
+    let [first, second, third, fourth, ..] = call.words;
     let words = [ext[0], ext[1], first, second, third, fourth];
     calls.end.push(device, entry, hdr, words.split_at(const { 2 + plain_len::<H>().div_ceil(8) }).0);
     Some(SentTask { at, entry, ticket })
 }
 
-/// The value of a task that ended without a wait: with a reply of this header, in its request's slot. `None`:
-/// it is another reply.
+/// The words of the value of a task that ended without a wait: with a reply of this header, in its request's
+/// slot. `None`: it is another reply.
 #[inline(always)]
 pub(super) fn take_task<H: Handler>(
     calls: &mut Calls,
     device: &Device,
     sent: SentTask,
     hdr: RepHdr,
-) -> Option<ValueOf<H>> {
+) -> Option<[u64; INLINE_WORDS]> {
     let len = const { short_result::<H>() }?;
     if hdr != RepHdr::inline(Status::OK, len) {
         return None;
@@ -114,13 +115,11 @@ pub(super) fn take_task<H: Handler>(
     if len != 0 && calls.end.is_wiped(device) {
         return None;
     }
-    let bytes: &[u8] = bytemuck::cast_slice(&words);
-    let value = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).ok()?;
     calls.end.consume(sent.at);
     calls.tickets.free_unused(sent.ticket);
     device.expect_none_in_ticket_slot(calls.end.number(), sent.ticket);
     calls.table.put_back(sent.entry);
-    Some(value)
+    Some(words)
 }
 
 /// The call goes on as any other.
@@ -152,15 +151,14 @@ fn name_ticket(calls: &mut Calls, device: &Device, entry: u32, ticket: u32, hdr:
 /// Puts any call into the ring. `None`: there is no free slot or ticket now.
 pub(super) fn try_offload<H: Handler>(
     calls: &mut Calls,
-    scratch: &mut Vec<u8>,
     device: &Device,
-    call: &Call<H>,
+    arguments: &Encoded,
     options: &CallOptions,
 ) -> Result<Option<u32>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
     let limits = limits(calls);
-    let message = prepare_reserved(calls, scratch, device, call, options, reserved, limits)?;
-    publish::<H>(calls, scratch, device, message, reserved).map(Some)
+    let message = prepare_reserved::<H>(calls, device, arguments, options, reserved, limits)?;
+    publish::<H>(calls, device, arguments, message, reserved).map(Some)
 }
 
 /// A one-way call that was sent.
@@ -174,23 +172,23 @@ pub(super) enum Sent {
 /// Sends any call. `None`: there is no free slot or ticket now.
 pub(super) fn try_send<H: Handler>(
     calls: &mut Calls,
-    scratch: &mut Vec<u8>,
     device: &Device,
-    call: &Call<H>,
+    arguments: &Encoded,
 ) -> Result<Option<Sent>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
     // Its result is discarded, however long it is.
     let limits = Limits { reply_chunk: usize::MAX, ..limits(calls) };
-    let mut message = prepare_reserved(calls, scratch, device, call, &CallOptions::default(), reserved, limits)?;
+    let options = CallOptions::default();
+    let mut message = prepare_reserved::<H>(calls, device, arguments, &options, reserved, limits)?;
     if is_task::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
-        let entry = publish::<H>(calls, scratch, device, message, reserved)?;
+        let entry = publish::<H>(calls, device, arguments, message, reserved)?;
         if let Some(cold) = calls.table.cold_or_new(entry) {
             cold.one_way = true;
         }
         return Ok(Some(Sent::WithEntry(entry)));
     }
     message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
-    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), scratch.get(..message.chunk));
+    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), arguments.chunk(message.chunk));
     calls.end.push(device, ONE_WAY, message.hdr, message.used());
     Ok(Some(Sent::Plain))
 }
@@ -244,22 +242,21 @@ fn give_back(calls: &mut Calls, reserved: Reserved) {
 
 fn prepare_reserved<H: Handler>(
     calls: &mut Calls,
-    scratch: &mut Vec<u8>,
     device: &Device,
-    call: &Call<H>,
+    arguments: &Encoded,
     options: &CallOptions,
     reserved: Reserved,
     limits: Limits,
 ) -> Result<Message, SubmitError> {
-    let message = prepare(scratch, &calls.end, limits, device, call, options);
+    let message = prepare::<H>(arguments, &calls.end, limits, device, options);
     message.inspect_err(|_| give_back(calls, reserved))
 }
 
 /// Publishes in the slot that was reserved.
 fn publish<H: Handler>(
     calls: &mut Calls,
-    scratch: &[u8],
     device: &Device,
+    arguments: &Encoded,
     mut message: Message,
     reserved: Reserved,
 ) -> Result<u32, SubmitError> {
@@ -270,7 +267,7 @@ fn publish<H: Handler>(
         let limit = calls.table.limit();
         return Err(SubmitError::Full { site: device.site::<H>("submitting"), limit });
     };
-    let long = scratch.get(..message.chunk);
+    let long = arguments.chunk(message.chunk);
     match ticket {
         None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), long),
         Some(t) => {

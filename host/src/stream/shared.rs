@@ -1,6 +1,6 @@
 //! A stream that threads share.
 
-use super::{Access, QueuePairs, StreamOptions, StreamState, Submitter, User, call_methods, calls, submit, there};
+use super::{Access, QueuePairs, Route, StreamOptions, StreamState, Submitter, User, call_methods, calls, submit, there};
 use crate::background::{WorkSite, Worker};
 use crate::device::Device;
 use crate::{Error, PendingWork};
@@ -18,7 +18,7 @@ pub struct SharedStream {
     shared: Arc<SharedInner>,
 }
 
-struct SharedInner {
+pub(super) struct SharedInner {
     device: Arc<Device>,
     queues: Arc<QueuePairs>,
     index: u32,
@@ -38,8 +38,28 @@ struct State {
 
 impl SharedStream {
     pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>, options: &StreamOptions) -> Result<Self, Error> {
+        Self::open_for(User::Program, device, queues, options)
+    }
+
+    /// The stream of all threads that find no queue pair for one of their own, as long as there are some.
+    pub(super) fn beyond(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
+        let mut known = queues.beyond.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = known.upgrade() {
+            return Ok(Self { shared });
+        }
+        let opened = Self::open_for(User::Beyond, device, queues, &StreamOptions::default())?;
+        *known = Arc::downgrade(&opened.shared);
+        Ok(opened)
+    }
+
+    fn open_for(
+        user: User,
+        device: &Arc<Device>,
+        queues: &Arc<QueuePairs>,
+        options: &StreamOptions,
+    ) -> Result<Self, Error> {
         let (device, queues) = (device.clone(), queues.clone());
-        let (index, submitter) = queues.take(&device, User::Program, options)?;
+        let (index, submitter) = queues.take(&device, user, options)?;
         let state = Mutex::new(State { submitter: Some(submitter), block: None });
         let (block_ended, host_functions) = (Condvar::new(), Worker::new("hamr-host-fns"));
         Ok(Self { shared: Arc::new(SharedInner { device, queues, index, state, block_ended, host_functions }) })
@@ -117,7 +137,7 @@ impl SharedStream {
         })
     }
 
-    call_methods!(self, Self, call: self, keep: self.clone(), open: Some(self));
+    call_methods!(self, Self, call: Route::Own(self), keep: self.clone(), open: Some(self));
 }
 
 /// A thread has a stream for itself: [`SharedStream::block`].

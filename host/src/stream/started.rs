@@ -1,5 +1,6 @@
 //! A call in its stream's hot slot.
 
+use super::reply::decoded;
 use super::wait::in_time;
 use super::{Access, Pending, Stream, Submitter};
 use crate::CallError;
@@ -71,7 +72,8 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
         match self.state {
             State::Hot(call) => {
                 let (stream, seq) = call.into_parts();
-                stream.with(|submitter, device| submitter.finish_started::<H>(device, seq))
+                let outcome = stream.with(|submitter, device| submitter.finish_started::<H>(device, seq));
+                decoded::<H>(stream.device(), outcome)
             }
             State::Queued(pending) => pending.wait(),
         }
@@ -85,7 +87,9 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
         match self.state {
             State::Hot(call) => {
                 let (stream, seq) = call.into_parts();
-                stream.with(|submitter, device| submitter.finish_started_until::<H>(device, seq, in_time(limit)))
+                let until = in_time(limit);
+                let outcome = stream.with(|submitter, device| submitter.finish_started_until::<H>(device, seq, until));
+                decoded::<H>(stream.device(), outcome)
             }
             State::Queued(pending) => pending.wait_timeout(limit),
         }

@@ -6,13 +6,14 @@
 //! their own deadlines only.
 
 use super::CallOptions;
+use super::arguments::Encoded;
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::sealed::Access;
 use super::submitter::{CallsSoFar, Submitter};
 use super::wait::{Stop, Wait, spins};
 use crate::SubmitError;
 use crate::device::Device;
-use hamr_comm::{Call, Handler};
+use hamr_comm::Handler;
 use std::cell::{RefCell, RefMut};
 use std::time::Instant;
 
@@ -46,18 +47,18 @@ impl Access for Exclusive<'_> {
 #[inline(never)]
 pub(super) fn offload_slow<H: Handler>(
     stream: &impl Access,
-    call: &Call<H>,
+    arguments: &Encoded,
     options: &CallOptions,
     until: Option<Instant>,
 ) -> Result<u32, SubmitError> {
-    submit::<H, _>(stream, until, |submitter, device| submitter.try_offload(device, call, options))
+    submit::<H, _>(stream, until, |submitter, device| submitter.try_offload::<H>(device, arguments, options))
 }
 
 /// Sends a call that returns nothing, when there is room.
 #[cold]
 #[inline(never)]
-pub(super) fn send_slow<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<(), SubmitError> {
-    submit::<H, _>(stream, None, |submitter, device| submitter.try_send(device, call))
+pub(super) fn send_slow<H: Handler>(stream: &impl Access, arguments: &Encoded) -> Result<(), SubmitError> {
+    submit::<H, _>(stream, None, |submitter, device| submitter.try_send::<H>(device, arguments))
 }
 
 /// Tries until there is room or the wait ends.

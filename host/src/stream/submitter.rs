@@ -5,14 +5,15 @@
 //! stream on it takes both over.
 
 use super::CallOptions;
+use super::arguments::{Encoded, Short};
 use super::completion::{Calls, Progress};
-use super::encode::{Limits, fits_chunk, fits_hot, needs_two_lines, plain_hdr, plain_words, prepare, used_words};
+use super::encode::{Limits, fits_chunk, fits_hot, needs_two_lines, plain_hdr, prepare, short_result, used_words};
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::epoch_end;
 use super::hot::HotCall;
 use super::put_data::PutData;
 use super::queue_end::QueueEnd;
-use super::reply::{corrupt, decode, ended_error};
+use super::reply::{Answer, Outcome, ended_error};
 use super::ring::{self, Sent};
 use super::table::{EntryState, PendingTable};
 use super::tickets::Tickets;
@@ -21,20 +22,18 @@ use super::wait::{Stop, Wait, spins};
 use crate::device::Device;
 use crate::{CallError, SubmitError};
 use hamr_comm::abi::ids::HandlerKey;
-use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared};
 use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::migrate::{Decoder, Migratable};
-use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
+use hamr_comm::Handler;
+use hamr_comm::migrate::Migratable;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 pub struct Submitter {
     pub(super) calls: Calls,
     pub(super) hot: HotCall,
-    /// Long arguments, on their way to a chunk or to the heap.
-    scratch: Vec<u8>,
 }
 
 /// The calls of a stream at one moment.
@@ -61,7 +60,7 @@ impl Submitter {
             chained: false,
             task_stack: 0,
         };
-        Self { calls, hot: HotCall::new(), scratch: Vec::with_capacity(hamr_comm::migrate::MAX_MESSAGE) }
+        Self { calls, hot: HotCall::new() }
     }
 
     /// The epoch it submits in.
@@ -135,34 +134,30 @@ impl Submitter {
         self.hot_is_open();
     }
 
-    /// Publishes a short call in the hot slot, when that is open to it, and returns the word of its
-    /// request; [`Self::finish`] ends its uses.
+    /// Publishes a short call in the hot slot, when that is known to be open to it, and returns the
+    /// word of its request; [`Self::finish`] ends its uses.
     #[inline(always)]
-    pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
-        match self.open_hot(device, call, None) {
-            Some((hdr, uses)) => Some(self.start_open(device, hdr, uses, call)),
-            None => self.start_otherwise(device, call),
-        }
+    pub(super) fn start<H: Handler>(&mut self, device: &Device, call: &Short) -> Option<u32> {
+        let (hdr, uses) = self.open_hot::<H>(device, call, None)?;
+        Some(self.start_open::<H>(device, hdr, uses, call))
     }
 
     /// [`Self::start`] where the slot is not known to be open, or the key is not found at once.
-    #[cold]
-    #[inline(never)]
-    fn start_otherwise<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
+    pub(super) fn start_otherwise<H: Handler>(&mut self, device: &Device, call: &Short) -> Option<u32> {
         if !const { fits_hot::<H>() } || !self.hot_is_open() {
             return None;
         }
-        let (hdr, uses) = self.open_hot_by(device, call, self.calls.end.keys.key::<H>()?, None)?;
-        Some(self.start_open(device, hdr, uses, call))
+        let (hdr, uses) = self.open_hot_by::<H>(device, call, self.calls.end.keys.key::<H>()?, None)?;
+        Some(self.start_open::<H>(device, hdr, uses, call))
     }
 
     #[inline(always)]
-    fn start_open<H: Handler>(&mut self, device: &Device, hdr: ReqHdr, uses: InlineUses<'_>, call: &Call<H>) -> u32 {
+    fn start_open<H: Handler>(&mut self, device: &Device, hdr: ReqHdr, uses: InlineUses<'_>, call: &Short) -> u32 {
         if H::Args::HAS_BUFFERS {
-            uses.keep_in(call, &device.memory, &mut self.hot.uses, self.calls.end.number());
+            uses.keep_in::<H>(&device.memory, &mut self.hot.uses, self.calls.end.number());
         }
         let seq = self.hot_seq();
-        self.calls.end.req.submit_hot(hdr, used_words::<H>(&plain_words(call)));
+        self.calls.end.req.submit_hot(hdr, used_words::<H>(&call.words));
         seq
     }
 
@@ -172,14 +167,14 @@ impl Submitter {
     pub(super) fn open_hot<'d, H: Handler>(
         &mut self,
         device: &'d Device,
-        call: &Call<H>,
+        call: &Short,
         put: Option<PutData<'_>>,
     ) -> Option<(ReqHdr, InlineUses<'d>)> {
         if const { fits_hot::<H>() }
             && self.calls.end.req.hot_is_known_open()
             && let Some(key) = self.calls.end.keys.first_key::<H>()
         {
-            return self.open_hot_by(device, call, key, put);
+            return self.open_hot_by::<H>(device, call, key, put);
         }
         None
     }
@@ -188,7 +183,7 @@ impl Submitter {
     fn open_hot_by<'d, H: Handler>(
         &mut self,
         device: &'d Device,
-        call: &Call<H>,
+        call: &Short,
         key: HandlerKey,
         put: Option<PutData<'_>>,
     ) -> Option<(ReqHdr, InlineUses<'d>)> {
@@ -212,13 +207,13 @@ impl Submitter {
     pub(super) fn start_slow<H: Handler>(
         &mut self,
         device: &Device,
-        call: &Call<H>,
+        arguments: &Encoded,
         options: &CallOptions,
     ) -> Result<(), SubmitError> {
         let two_lines = self.calls.end.req.slots().has_two_lines();
         let limits = Limits { two_lines, ..ring::limits(&self.calls) };
-        let message = prepare(&mut self.scratch, &self.calls.end, limits, device, call, options)?;
-        self.calls.end.fill_chunk(0, self.scratch.get(..message.chunk));
+        let message = prepare::<H>(arguments, &self.calls.end, limits, device, options)?;
+        self.calls.end.fill_chunk(0, arguments.chunk(message.chunk));
         self.calls.end.req.submit_hot(message.hdr, message.used());
         self.hot.uses = message.uses;
         Ok(())
@@ -226,7 +221,7 @@ impl Submitter {
 
     /// Waits for the call in the hot slot.
     #[inline(always)]
-    pub(super) fn finish<H: Handler>(&mut self, device: &Device) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub(super) fn finish<H: Handler>(&mut self, device: &Device) -> Outcome<H> {
         let mut polls = 0;
         loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
@@ -256,11 +251,7 @@ impl Submitter {
     /// Waits for a call that was started earlier, and whose device may have begun another epoch
     /// since.
     #[inline(always)]
-    pub(super) fn finish_started<H: Handler>(
-        &mut self,
-        device: &Device,
-        seq: u32,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub(super) fn finish_started<H: Handler>(&mut self, device: &Device, seq: u32) -> Outcome<H> {
         if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
             return self.hot_after_end::<H>(device, seq);
         }
@@ -274,7 +265,7 @@ impl Submitter {
         device: &Device,
         seq: u32,
         until: Instant,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    ) -> Outcome<H> {
         if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
             return self.hot_after_end::<H>(device, seq);
         }
@@ -290,11 +281,7 @@ impl Submitter {
 
     /// The outcome of the call with the word `seq` in the hot slot, which has left the fast path,
     /// when it has one.
-    pub(super) fn try_finish_hot<H: Handler>(
-        &mut self,
-        device: &Device,
-        seq: u32,
-    ) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+    pub(super) fn try_finish_hot<H: Handler>(&mut self, device: &Device, seq: u32) -> Option<Outcome<H>> {
         if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
             return Some(self.hot_after_end::<H>(device, seq));
         }
@@ -305,17 +292,17 @@ impl Submitter {
     /// The outcome of the call with the word `seq` in the hot slot, whose epoch is over.
     #[cold]
     #[inline(never)]
-    fn hot_after_end<H: Handler>(&mut self, device: &Device, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn hot_after_end<H: Handler>(&mut self, device: &Device, seq: u32) -> Outcome<H> {
         self.follow_epoch(device);
         match self.hot.take_unread(seq) {
-            Some(reply) => decode::<H>(device, &reply),
+            Some(reply) => Ok(Answer::Reply(reply)),
             None => Err(ended_error(device, device.site::<H>("waiting for the reply"), EpochEnd::of(device))),
         }
     }
 
     /// [`Self::take_hot`] of a call that may have left [`call_hot`](super::sync::call_hot), with a
     /// put.
-    fn take_late<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn take_late<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Outcome<H> {
         let outcome = self.take_hot::<H>(device, hdr);
         self.hot.uses.release(&device.memory);
         outcome
@@ -324,9 +311,8 @@ impl Submitter {
     /// Reads the hot slot's reply and releases the slot. The uses are left to the caller, which
     /// knows whether there are any.
     #[inline(always)]
-    fn take_hot<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if let Some(len) = <ValueOf<H> as Migratable>::SIZE
-            && len <= INLINE_BYTES
+    fn take_hot<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Outcome<H> {
+        if let Some(len) = const { short_result::<H>() }
             && hdr == RepHdr::inline(Status::OK, len)
         {
             let mut words = [0u64; INLINE_WORDS];
@@ -336,32 +322,24 @@ impl Submitter {
                 return self.hot_after_end::<H>(device, self.hot_seq());
             }
             self.calls.end.req.release_hot();
-            let bytes: &[u8] = bytemuck::cast_slice(&words);
-            if let Ok(value) = Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
-                return Ok(value);
-            }
-            return Err(corrupt::<H>(device));
+            return Ok(Answer::Short(words));
         }
         self.take_hot_slow::<H>(device, hdr)
     }
 
     #[cold]
-    fn take_hot_slow<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    fn take_hot_slow<H: Handler>(&mut self, device: &Device, hdr: RepHdr) -> Outcome<H> {
         let reply = self.calls.end.read_hot(device, hdr, &self.hot.uses);
         if self.calls.end.is_wiped(device) {
             return self.hot_after_end::<H>(device, self.hot_seq());
         }
         self.hot.release(&mut self.calls.end, &device.memory);
-        decode::<H>(device, &reply)
+        Ok(Answer::Reply(reply))
     }
 
     /// Waits for the hot slot beyond the first spin. After the deadline the call is abandoned.
     #[cold]
-    pub(super) fn wait_hot<H: Handler>(
-        &mut self,
-        device: &Device,
-        until: Option<Instant>,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub(super) fn wait_hot<H: Handler>(&mut self, device: &Device, until: Option<Instant>) -> Outcome<H> {
         let mut wait = Wait::new(device, self.epoch(), until);
         loop {
             if let Some(hdr) = self.calls.end.req.hot_reply() {
@@ -409,29 +387,33 @@ impl Submitter {
 
     /// See [`ring::offload`].
     #[inline(always)]
-    pub(super) fn offload<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Option<u32> {
-        ring::offload(&mut self.calls, device, call)
+    pub(super) fn offload<H: Handler>(&mut self, device: &Device, call: &Short) -> Option<u32> {
+        ring::offload::<H>(&mut self.calls, device, call)
     }
 
     /// See [`ring::send`].
     #[inline(always)]
-    pub(super) fn send<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> bool {
-        ring::send(&mut self.calls, device, call)
+    pub(super) fn send<H: Handler>(&mut self, device: &Device, call: &Short) -> bool {
+        ring::send::<H>(&mut self.calls, device, call)
     }
 
     /// See [`ring::try_offload`].
     pub(super) fn try_offload<H: Handler>(
         &mut self,
         device: &Device,
-        call: &Call<H>,
+        arguments: &Encoded,
         options: &CallOptions,
     ) -> Result<Option<u32>, SubmitError> {
-        ring::try_offload(&mut self.calls, &mut self.scratch, device, call, options)
+        ring::try_offload::<H>(&mut self.calls, device, arguments, options)
     }
 
     /// See [`ring::try_send`].
-    pub(super) fn try_send<H: Handler>(&mut self, device: &Device, call: &Call<H>) -> Result<Option<()>, SubmitError> {
-        let Some(sent) = ring::try_send(&mut self.calls, &mut self.scratch, device, call)? else { return Ok(None) };
+    pub(super) fn try_send<H: Handler>(
+        &mut self,
+        device: &Device,
+        arguments: &Encoded,
+    ) -> Result<Option<()>, SubmitError> {
+        let Some(sent) = ring::try_send::<H>(&mut self.calls, device, arguments)? else { return Ok(None) };
         if let Sent::WithEntry(entry) = sent {
             self.abandon(device, entry);
         }
@@ -512,16 +494,12 @@ impl Submitter {
 
     /// See [`Calls::take_in_place`].
     #[inline(always)]
-    pub(super) fn take_in_place<H: Handler>(&mut self, device: &Device, entry: u32) -> Option<ValueOf<H>> {
+    pub(super) fn take_in_place<H: Handler>(&mut self, device: &Device, entry: u32) -> Option<[u64; INLINE_WORDS]> {
         self.calls.take_in_place::<H>(device, entry)
     }
 
     /// See [`Calls::take`].
-    pub(super) fn take<H: Handler>(
-        &mut self,
-        device: &Device,
-        entry: u32,
-    ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub(super) fn take<H: Handler>(&mut self, device: &Device, entry: u32) -> Outcome<H> {
         self.calls.take::<H>(device, entry)
     }
 

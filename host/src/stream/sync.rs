@@ -1,9 +1,10 @@
 //! Calls that wait for their result.
 
 use super::CallOptions;
-use super::encode::{is_short_task, is_task, plain_words, short_result, used_words};
+use super::arguments::{Encoded, Short};
+use super::encode::{is_short_task, is_task, short_result, used_words};
 use super::put_data::PutData;
-use super::reply::corrupt;
+use super::reply::{Answer, Outcome, decoded, short_value};
 use super::retry::Retry;
 use super::ring;
 use super::sealed::Access;
@@ -11,13 +12,13 @@ use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
 use super::wait::{Stop, Wait, in_time, spins};
 use crate::device::Device;
-use crate::{CallError, SubmitError};
+use crate::CallError;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, pair_seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::Slot;
 use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::migrate::{Decoder, Migratable};
+use hamr_comm::migrate::Migratable;
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::time::Instant;
 
@@ -25,12 +26,12 @@ use std::time::Instant;
 /// no frame and its result no memory; every other one is behind [`Hot`], out of line.
 #[inline(always)]
 pub(super) fn sync<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let hot = call_hot::<H>(&mut stream.enter(), stream.device(), &call, None);
+    let arguments = Short::of(&call);
+    let hot = call_hot::<H>(&mut stream.enter(), stream.device(), &arguments, None);
     match hot {
-        Hot::Done(value) => Ok(value),
+        Hot::Done(words) => short_value::<H>(stream.device(), &words),
         Hot::Sent => wait_long::<H>(stream),
         Hot::Unsent => sync_otherwise::<H>(stream, call),
-        Hot::Corrupt => Err(corrupt::<H>(stream.device())),
     }
 }
 
@@ -42,12 +43,12 @@ pub(super) fn put_sync<H: Handler>(
     put: PutData<'_>,
     call: &Call<H>,
 ) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
-    let hot = call_hot::<H>(&mut stream.enter(), stream.device(), call, Some(put));
+    let arguments = Short::of(call);
+    let hot = call_hot::<H>(&mut stream.enter(), stream.device(), &arguments, Some(put));
     match hot {
-        Hot::Done(value) => Some(Ok(value)),
+        Hot::Done(words) => Some(short_value::<H>(stream.device(), &words)),
         Hot::Sent => Some(wait_long::<H>(stream)),
         Hot::Unsent => None,
-        Hot::Corrupt => Some(Err(corrupt::<H>(stream.device()))),
     }
 }
 
@@ -61,14 +62,13 @@ pub(crate) fn sync_with<H: Handler>(
 }
 
 /// What became of a call for the hot slot.
-pub(super) enum Hot<V> {
-    Done(V),
+pub(super) enum Hot {
+    /// The words of its result ([`Answer::Short`]).
+    Done([u64; INLINE_WORDS]),
     /// It was not sent, because the slot is not open to it.
     Unsent,
     /// It is in the slot, and its reply was not read.
     Sent,
-    /// Its result does not decode.
-    Corrupt,
 }
 
 /// Calls in the hot slot, when that is open, and polls for about a microsecond. `put` is for calls
@@ -77,22 +77,21 @@ pub(super) enum Hot<V> {
 pub(super) fn call_hot<H: Handler>(
     submitter: &mut Submitter,
     device: &Device,
-    call: &Call<H>,
+    call: &Short,
     put: Option<PutData<'_>>,
-) -> Hot<ValueOf<H>> {
+) -> Hot {
     let Some(len) = (const { short_result::<H>() }) else {
         return Hot::Unsent;
     };
-    let Some((hdr, uses)) = submitter.open_hot(device, call, put) else { return Hot::Unsent };
+    let Some((hdr, uses)) = submitter.open_hot::<H>(device, call, put) else { return Hot::Unsent };
     let end = &mut submitter.calls.end;
-    let words = plain_words(call);
     let called = match put {
         None => {
-            let used = used_words::<H>(&words);
+            let used = used_words::<H>(&call.words);
             let (first, second) = used.split_at(used.len().min(INLINE_WORDS));
             end.req.call_hot(hdr, first, bytemuck::cast_slice(second))
         }
-        Some(put) => end.req.call_hot(hdr, &put.first(&words), put.second()),
+        Some(put) => end.req.call_hot(hdr, &put.first(&call.words), put.second()),
     };
     let slot = end.req.slots().hot();
     let mut words = [0u64; INLINE_WORDS];
@@ -104,16 +103,12 @@ pub(super) fn call_hot<H: Handler>(
     if !is_answered || len != 0 && end.is_wiped(device) {
         end.req.leave_in_hot(called);
         if H::Args::HAS_BUFFERS || put.is_some() {
-            uses.keep_in(call, &device.memory, &mut submitter.hot.uses, submitter.calls.end.number());
+            uses.keep_in::<H>(&device.memory, &mut submitter.hot.uses, submitter.calls.end.number());
         }
         return Hot::Sent;
     }
-    uses.release(call, end.number());
-    let bytes: &[u8] = bytemuck::cast_slice(&words);
-    match Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)) {
-        Ok(value) => Hot::Done(value),
-        Err(_) => Hot::Corrupt,
-    }
+    uses.release::<H>(end.number());
+    Hot::Done(words)
 }
 
 /// Polls for the reply `good` for about a microsecond. False when it has not come, or is another
@@ -152,12 +147,15 @@ pub(super) fn sync_shared<H: Handler>(
     call: &Call<H>,
     put: Option<PutData<'_>>,
 ) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+    let arguments = Short::of(call);
     let mut submitter = stream.enter();
-    match call_hot::<H>(&mut submitter, stream.device(), call, put) {
-        Hot::Done(value) => Some(Ok(value)),
+    match call_hot::<H>(&mut submitter, stream.device(), &arguments, put) {
+        Hot::Done(words) => {
+            drop(submitter);
+            Some(short_value::<H>(stream.device(), &words))
+        }
         Hot::Sent => Some(wait_shared::<H, _>(stream, submitter)),
         Hot::Unsent => None,
-        Hot::Corrupt => Some(Err(corrupt::<H>(stream.device()))),
     }
 }
 
@@ -171,18 +169,19 @@ fn wait_shared<H: Handler, A: Access>(stream: &A, submitter: A::Use<'_>) -> Resu
     let mut wait = Wait::new(stream.device(), epoch, None);
     loop {
         if let Some(outcome) = stream.with(poll) {
-            return outcome;
+            return decoded::<H>(stream.device(), outcome);
         }
         match wait.step() {
             Ok(()) => {}
             // A thread that is woken late finds the reply after the deadline.
             Err(Stop::Deadline) => {
-                return stream.with(|submitter, device| {
+                let outcome = stream.with(|submitter, device| {
                     poll(submitter, device).unwrap_or_else(|| {
                         submitter.abandon_hot(device, seq);
                         Err(CallError::Deadline(device.site::<H>("waiting for the reply")))
                     })
                 });
+                return decoded::<H>(stream.device(), outcome);
             }
             // The next poll finds the reply, when one was published just before, or the end.
             Err(Stop::EpochEnded(_)) => stream.with(Submitter::follow_epoch),
@@ -194,7 +193,8 @@ fn wait_shared<H: Handler, A: Access>(stream: &A, submitter: A::Use<'_>) -> Resu
 #[cold]
 #[inline(never)]
 fn wait_long<H: Handler>(stream: &impl Access) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    stream.with(|submitter, device| submitter.wait_hot::<H>(device, None))
+    let outcome = stream.with(|submitter, device| submitter.wait_hot::<H>(device, None));
+    decoded::<H>(stream.device(), outcome)
 }
 
 /// [`sync`] of a call that [`call_hot`] has not sent.
@@ -204,51 +204,70 @@ fn sync_otherwise<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<Val
     if const { is_short_task::<H>() } {
         return sync_task(stream, call);
     }
-    stream.with(|submitter, device| match submitter.start(device, &call) {
-        Some(_) => submitter.finish::<H>(device),
-        None => sync_slow(submitter, device, call, &CallOptions::default()),
-    })
+    let arguments = Short::of(&call);
+    let outcome = stream.with(|submitter, device| {
+        submitter.start_otherwise::<H>(device, &arguments).map(|_| submitter.finish::<H>(device))
+    });
+    match outcome {
+        Some(outcome) => decoded::<H>(stream.device(), outcome),
+        None => sync_slow(stream, call, &CallOptions::default()),
+    }
 }
 
 /// [`sync`] of a short task.
 // Not inlined: other calls may have values that are too long for a second copy on the stack.
 #[inline(never)]
 fn sync_task<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    stream.with(|submitter, device| {
-        let Some(sent) = ring::send_task(&mut submitter.calls, device, &call) else {
-            return sync_slow(submitter, device, call, &CallOptions::default());
-        };
+    let arguments = Short::of(&call);
+    let outcome = stream.with(|submitter, device| {
+        let sent = ring::send_task::<H>(&mut submitter.calls, device, &arguments)?;
         // Rule 21: as in `is_answered`.
         let polls = if device.wait_queue.device_is_waiting() { 0 } else { spins() };
         for _ in 0..polls {
             if let Some(hdr) = submitter.calls.end.req.ring_reply(sent.at) {
-                if let Some(value) = ring::take_task::<H>(&mut submitter.calls, device, sent, hdr) {
-                    return Ok(value);
+                if let Some(words) = ring::take_task::<H>(&mut submitter.calls, device, sent, hdr) {
+                    return Some(Ok(Answer::Short(words)));
                 }
                 break;
             }
             std::hint::spin_loop();
         }
         ring::keep_task(&mut submitter.calls, sent);
-        match wait_for::<H>(submitter, device, sent.entry, None) {
-            // One of a body is tried again.
-            Err(CallError::Submit(why)) if matches!(*why, SubmitError::QueueFull { .. }) && submitter.is_chained() => {
-                sync_slow(submitter, device, call, &CallOptions::default())
-            }
-            outcome => outcome,
-        }
-    })
+        let outcome = wait_for::<H>(submitter, device, sent.entry, None);
+        // One of a body is tried again.
+        (!is_full(&outcome) || !submitter.is_chained()).then_some(outcome)
+    });
+    match outcome {
+        Some(outcome) => decoded::<H>(stream.device(), outcome),
+        None => sync_slow(stream, call, &CallOptions::default()),
+    }
+}
+
+/// Was there no place for the task?
+fn is_full<E>(outcome: &Result<Answer, CallError<E>>) -> bool {
+    matches!(outcome, Ok(Answer::Reply(reply)) if reply.hdr == RepHdr::inline(Status::QUEUE_FULL, 0))
 }
 
 /// [`sync`] for every call: of any length, queued, with options.
 #[cold]
 #[inline(never)]
 pub(super) fn sync_slow<H: Handler>(
-    submitter: &mut Submitter,
-    device: &Device,
+    stream: &impl Access,
     call: Call<H>,
     options: &CallOptions,
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let arguments = Encoded::of(stream.device(), &call);
+    let outcome = stream.with(|submitter, device| answer::<H>(submitter, device, &arguments, options));
+    decoded::<H>(stream.device(), outcome)
+}
+
+/// Sends a call of [`sync_slow`] and waits.
+fn answer<H: Handler>(
+    submitter: &mut Submitter,
+    device: &Device,
+    arguments: &Encoded,
+    options: &CallOptions,
+) -> Outcome<H> {
     let until = options.deadline.map(in_time);
     if !is_task::<H>() {
         submit::enter::<H>(&Exclusive::new(submitter, device))?;
@@ -256,14 +275,14 @@ pub(super) fn sync_slow<H: Handler>(
     if is_task::<H>() || !submitter.hot_is_open() {
         let mut retry = Retry::new(submitter.is_chained(), until);
         return loop {
-            let entry = submit::offload_slow(&Exclusive::new(submitter, device), &call, options, until)?;
-            match wait_for::<H>(submitter, device, entry, until) {
-                Err(CallError::Submit(why)) if matches!(*why, SubmitError::QueueFull { .. }) && retry.again() => {}
-                outcome => break outcome,
+            let entry = submit::offload_slow::<H>(&Exclusive::new(submitter, device), arguments, options, until)?;
+            let outcome = wait_for::<H>(submitter, device, entry, until);
+            if !is_full(&outcome) || !retry.again() {
+                break outcome;
             }
         };
     }
-    submitter.start_slow(device, &call, options)?;
+    submitter.start_slow::<H>(device, arguments, options)?;
     // Rule 21: as in `is_answered`.
     let polls = if device.wait_queue.device_is_waiting() { 0 } else { spins() };
     for _ in 0..polls {
@@ -282,7 +301,7 @@ fn wait_for<H: Handler>(
     device: &Device,
     entry: u32,
     until: Option<Instant>,
-) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+) -> Outcome<H> {
     let mut wait = Wait::new(device, submitter.epoch(), until);
     let mut polls = 0_u32;
     loop {

@@ -1,11 +1,10 @@
 //! What a call in flight needs until its reply: buffers that it names, and heap memory of its own.
 
+use super::arguments::{MOST, Short};
 use super::put_data::PutData;
 use crate::memory::{Block, DeviceMemory, Record};
-use hamr_comm::abi::buffer::WireBuffer;
-use hamr_comm::abi::slot::TWO_LINE_BYTES;
-use hamr_comm::migrate::{Migratable, NamedBuffer, VisitBuffer};
-use hamr_comm::{Call, Handler};
+use hamr_comm::Handler;
+use hamr_comm::migrate::{Migratable, NamedBuffer};
 
 /// Buffers that a call names, in use until the call is answered. Four fit without allocating.
 #[derive(Default)]
@@ -23,11 +22,6 @@ impl Uses {
     /// No uses yet, for calls of stream `stream`.
     pub(super) fn of(stream: u32) -> Self {
         Self { stream, ..Self::default() }
-    }
-
-    /// The stream whose calls name them.
-    pub(super) fn stream(&self) -> u32 {
-        self.stream
     }
 
     pub(super) fn push(&mut self, record: u32) {
@@ -77,11 +71,7 @@ impl Uses {
     }
 }
 
-/// Buffers that a call in two lines can name: in its arguments, and as the target of a put.
-const MOST: usize = TWO_LINE_BYTES / size_of::<WireBuffer>();
-
-/// The buffers of a call on the fast path. Their number and places are constants of nearly every
-/// handler, since visits are inlined, so that the compiler keeps them in registers.
+/// The buffers of a call on the fast path.
 pub(super) struct InlineUses<'m> {
     /// The target of the data that is put with the call.
     put: Option<&'m Record>,
@@ -96,7 +86,7 @@ impl<'m> InlineUses<'m> {
     pub(super) fn of<H: Handler>(
         memory: &'m DeviceMemory,
         stream: u32,
-        call: &Call<H>,
+        call: &Short,
         put: Option<PutData<'_>>,
     ) -> Option<Self> {
         let mut uses = Self { put: None, named: [None; MOST] };
@@ -107,38 +97,54 @@ impl<'m> InlineUses<'m> {
         if !H::Args::HAS_BUFFERS {
             return Some(uses);
         }
-        let mut begin = Begin { memory, stream, put, named: uses.named, count: 0, all: true };
-        call.args.visit_buffers(&mut begin);
-        uses.named = begin.named;
+        let mut begin = Begin { memory, stream, put, all: !call.names_too_many() };
+        let [a, b, c, d, e, f, g] = call.named;
+        // A loop over the places would keep all of them in memory.
+        uses.named =
+            [begin.one(a), begin.one(b), begin.one(c), begin.one(d), begin.one(e), begin.one(f), begin.one(g)];
         if begin.all {
             return Some(uses);
         }
-        uses.release(call, stream);
+        uses.release::<H>(stream);
         None
     }
 
     /// The call was answered, or not sent.
     #[inline(always)]
-    pub(super) fn release<H: Handler>(self, call: &Call<H>, stream: u32) {
-        self.each(call, |record| record.end_use(stream));
+    pub(super) fn release<H: Handler>(self, stream: u32) {
+        self.each::<H>(|record| record.end_use(stream));
     }
 
     /// For a call that leaves the fast path.
     #[inline(always)]
-    pub(super) fn keep_in<H: Handler>(self, call: &Call<H>, memory: &DeviceMemory, uses: &mut Uses, stream: u32) {
+    pub(super) fn keep_in<H: Handler>(self, memory: &DeviceMemory, uses: &mut Uses, stream: u32) {
         uses.stream = stream;
-        self.each(call, |record| uses.keep(memory, record));
+        self.each::<H>(|record| uses.keep(memory, record));
     }
 
-    // A loop over the places would keep all of them in memory.
     #[inline(always)]
-    fn each<H: Handler>(self, call: &Call<H>, mut f: impl FnMut(&Record)) {
+    fn each<H: Handler>(self, mut end: impl FnMut(&Record)) {
         if let Some(put) = self.put {
-            f(put);
+            end(put);
         }
         if H::Args::HAS_BUFFERS {
-            call.args.visit_buffers(&mut Each { named: self.named, count: 0, f });
+            let [a, b, c, d, e, f, g] = self.named;
+            // As above.
+            one(a, &mut end);
+            one(b, &mut end);
+            one(c, &mut end);
+            one(d, &mut end);
+            one(e, &mut end);
+            one(f, &mut end);
+            one(g, &mut end);
         }
+    }
+}
+
+#[inline(always)]
+fn one(record: Option<&Record>, end: &mut impl FnMut(&Record)) {
+    if let Some(record) = record {
+        end(record);
     }
 }
 
@@ -147,40 +153,15 @@ struct Begin<'m, 'd> {
     memory: &'m DeviceMemory,
     stream: u32,
     put: Option<PutData<'d>>,
-    named: [Option<&'m Record>; MOST],
-    count: usize,
     all: bool,
 }
 
-impl VisitBuffer for Begin<'_, '_> {
+impl<'m> Begin<'m, '_> {
     #[inline(always)]
-    fn visit(&mut self, buffer: NamedBuffer) {
-        if !self.put.is_some_and(|put| put.is_of(buffer)) {
-            // More of them than its arguments have room for are refused.
-            let Some(place) = self.named.get_mut(self.count) else {
-                self.all = false;
-                return;
-            };
-            *place = self.memory.begin_use_at_once(buffer.wire, buffer.bytes, self.stream);
-            self.all &= place.is_some();
-        }
-        self.count += 1;
-    }
-}
-
-/// Calls `f` for each buffer that a call names.
-struct Each<'m, F> {
-    named: [Option<&'m Record>; MOST],
-    count: usize,
-    f: F,
-}
-
-impl<F: FnMut(&Record)> VisitBuffer for Each<'_, F> {
-    #[inline(always)]
-    fn visit(&mut self, _: NamedBuffer) {
-        if let Some(Some(record)) = self.named.get(self.count) {
-            (self.f)(record);
-        }
-        self.count += 1;
+    fn one(&mut self, named: Option<NamedBuffer>) -> Option<&'m Record> {
+        let named = named.filter(|named| !self.put.is_some_and(|put| put.is_of(*named)))?;
+        let record = self.memory.begin_use_at_once(named.wire, named.bytes, self.stream);
+        self.all &= record.is_some();
+        record
     }
 }

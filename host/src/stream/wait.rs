@@ -68,7 +68,8 @@ impl Moment for HostMoment {
     }
 }
 
-fn micros(duration: Duration) -> u64 {
+/// As many as a word has, of a duration that is longer.
+pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -1,6 +1,7 @@
 //! The calls of a run, and how it fails.
 
 use super::watch::Watched;
+use crate::error::debug_as_display;
 use crate::stream::Pending;
 use crate::{CallError, SharedStream};
 use hamr_comm::abi::ids::RankId;
@@ -17,7 +18,6 @@ use std::time::{Duration, Instant};
 const CANCEL_TIME: Duration = Duration::from_secs(2);
 
 /// A run that failed, and the rank whose call failed first.
-#[derive(Debug)]
 pub struct RunError<E = Never> {
     /// The rank.
     pub rank: RankId,
@@ -31,6 +31,10 @@ impl<E: fmt::Debug> fmt::Display for RunError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.error)
     }
+}
+
+debug_as_display! {
+    RunError<E>, E;
 }
 
 impl<E: fmt::Debug> std::error::Error for RunError<E> {}

@@ -3,10 +3,11 @@
 use super::World;
 use super::calls::{Calls, RunError, Sent, lock, of_first};
 use super::started::{Before, Open};
+use crate::device::service::caller;
 use crate::{CallError, CallOptions, Error, SharedStream, SubmitError};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
-use std::sync::MutexGuard;
+use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;
 
 const NOT_SENT: &str = "before it was sent";
@@ -22,8 +23,8 @@ pub(super) struct Runs {
 
 impl World {
     /// Calls a handler on every rank and returns the value of rank 0. Runs of a world follow each
-    /// other; the ranks' programs meet by signals and barriers
-    /// ([`Task::barrier`](hamr_comm::Task::barrier)).
+    /// other; in a body that a rank calls, one is refused while another goes on, which may wait for the body.
+    /// The ranks' programs meet by signals and barriers ([`Task::barrier`](hamr_comm::Task::barrier)).
     ///
     /// When the call of a rank fails, those of the others are cancelled, and the world stays: before
     /// the next run the words of signals and barriers start over, with zeros. A rank whose handler
@@ -110,7 +111,18 @@ impl World {
 
     /// Takes the lock, and leaves what a failed run has left behind.
     pub(super) fn begin_run<E>(&self, before: Before) -> Result<MutexGuard<'_, Runs>, RunError<E>> {
-        let mut runs = self.runs();
+        let mut runs = if caller().is_some_and(|caller| self.nodes().iter().any(|node| node.device().id == caller)) {
+            // A run, which may be the one that waits for this body, is not waited for.
+            let free = match self.runs.try_lock() {
+                Ok(runs) => Some(runs),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            let free = free.filter(|runs| runs.open.is_empty());
+            free.ok_or_else(|| self.not_sent(0, "a body that a rank called cannot wait for the run that goes on".into()))?
+        } else {
+            self.runs()
+        };
         runs.open.wait_for(before);
         if let Some((rank, why)) = runs.open.take_failure() {
             return Err(self.not_sent(rank, format!("a run before it has failed: {why}")));

@@ -98,7 +98,7 @@ impl Runtime {
             let (world, rank_doorbells, processes) = (memory.memfd.clone(), rank_doorbells.clone(), processes.clone());
             let home = Home { rank, world, world_len: memory.len, window, doorbells, rank_doorbells, processes };
             let link = RankLink(seat.launch(home, cpu)?);
-            started.push((seat, link, begin, Options { cpu, ..options.clone() }));
+            started.push((seat, link, begin, Options { cpu, print_warnings: false, ..options.clone() }));
         }
         let mut nodes = Vec::new();
         for (rank, (seat, link, begin, options)) in started.into_iter().enumerate() {

@@ -20,7 +20,7 @@ use hamr_kernels::demo::axpy;
 use hamr_kernels::faults::{background, echo_many, make_many};
 use hamr_tests::conformance::{Log, Random, options, refusal};
 use hamr_tests::times::within;
-use hamr_tests_kernels::{append, append_named, echo};
+use hamr_tests_kernels::{append, append_named, budget, echo};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -397,5 +397,26 @@ fn flipped_bits_never_hang_or_panic() {
             stream.flush().expect("nothing is left");
             assert_eq!((stream.outstanding(), node.live_buffers()), (0, 1));
         }
+    }
+}
+
+/// A deadline that the message has no room for is left out: the caller keeps it.
+#[test]
+fn a_long_deadline_is_not_made_shorter() {
+    let node = open(options());
+    let hour = Duration::from_secs(3600);
+    let told = node.sync_with(budget::with(), CallOptions::deadline(hour)).expect("runs");
+    assert!(told == 0 || Duration::from_micros(told.into()) >= hour, "told {told} us of an hour");
+}
+
+/// A limit that the device is to enforce is refused instead.
+#[test]
+fn a_limit_that_no_message_has_room_for_is_refused() {
+    let node = open(options());
+    let limit = |micros| CallOptions { limit: Some(Duration::from_micros(micros)), ..CallOptions::default() };
+    assert_eq!(node.sync_with(budget::with(), limit((1 << 31) - 1)).expect("fits"), (1 << 31) - 1);
+    for micros in [1 << 31, (1 << 32) + 5, u64::MAX] {
+        let error = node.sync_with(budget::with(), limit(micros)).expect_err("does not fit");
+        assert!(matches!(&error, CallError::Submit(why) if matches!(**why, SubmitError::LongLimit { .. })), "{error}");
     }
 }

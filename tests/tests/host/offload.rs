@@ -284,3 +284,68 @@ fn handlers_come_out_of_macros_too() {
     assert_eq!(r#try::NAME, "host::offload::try");
     assert_ne!(of_bytes::SIGNATURE, r#try::SIGNATURE);
 }
+
+/// The kind of a handler is the type of its first parameter, however that is spelled; levels of lints cover what
+/// is made of the parameters.
+mod spelled_otherwise {
+    #![deny(warnings)]
+    use hamr_comm::{Context as DeviceContext, Fault, Task, offload};
+
+    type Cx<'c> = hamr_comm::Context<'c>;
+    type Waits<'t> = Task<'t>;
+
+    #[offload]
+    pub(crate) fn renamed(_: &mut DeviceContext, values: &[u32]) -> u32 {
+        values.len() as u32
+    }
+
+    #[offload]
+    pub(crate) fn alias(_: &mut Cx, values: &mut [u32]) -> u32 {
+        values.len() as u32
+    }
+
+    #[offload]
+    pub(crate) fn task(task: &mut Waits, value: u32) -> Result<u32, Fault> {
+        task.yield_now()?;
+        Ok(value)
+    }
+
+    /// As in the paper.
+    #[offload]
+    #[allow(non_snake_case)]
+    pub(crate) fn energy(_: &mut DeviceContext, T: f64, V: f64) -> f64 {
+        T + V
+    }
+
+    #[offload]
+    #[expect(non_snake_case, reason = "as in the paper")]
+    pub(crate) fn work(_: &mut DeviceContext, F: f64, values: &[f64]) -> f64 {
+        F * values.len() as f64
+    }
+}
+
+#[test]
+fn the_kind_of_a_handler_is_a_type() {
+    let mut heap = Heap::new(4096);
+    let values = heap.buffer(&[1u32, 2, 3]);
+    assert_eq!(spelled_otherwise::renamed::run(&mut heap.context(), (values,)), Ok(3));
+    assert_eq!(spelled_otherwise::alias::run(&mut heap.context(), (values,)), Ok(3));
+    assert_eq!(spelled_otherwise::energy::run(&mut heap.context(), across(&spelled_otherwise::energy::with(1.0, 2.0))), 3.0);
+    let values = heap.buffer(&[1.0; 4]);
+    assert_eq!(spelled_otherwise::work::run(&mut heap.context(), (2.0, values)), Ok(8.0));
+    assert_eq!(spelled_otherwise::task::FLAGS & record_flag::TASK, record_flag::TASK);
+    let _ = spelled_otherwise::renamed::after();
+}
+
+/// `()` is a type like another.
+#[offload(instances(bool, (), ((u8, u8),)))]
+fn nothing_too<T: Migratable>(_cx: &mut Context, x: T) -> T {
+    x
+}
+
+#[test]
+fn an_instance_may_be_of_the_empty_tuple() {
+    for shown in ["bool", "()", "(u8, u8)"] {
+        let _ = entry(&format!("offload::nothing_too<{shown}>"));
+    }
+}

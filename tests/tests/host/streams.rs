@@ -1,8 +1,11 @@
 //! Streams beside other threads, other hosts, and peers that break the rules: over a device in a
 //! thread of this program (`hamr_tests::threaded`).
 
+mod beyond;
+mod ends;
 mod released;
 mod replies;
+mod user_code;
 mod waits;
 mod wakers;
 

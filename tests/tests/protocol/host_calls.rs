@@ -1,8 +1,8 @@
 //! Tests of calls to the host: a device's poller, and the host's ends of its queues.
 
+mod bodies;
 mod ends;
 mod limits;
-mod redteam2;
 
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};

@@ -76,11 +76,11 @@ fn red_an_abandoned_call_poisons_what_it_used() {
 }
 
 #[test]
-fn red_a_load_is_a_new_one_behind_destructors_of_the_thread() {
+fn a_load_is_a_new_one_behind_destructors_of_the_thread() {
     modules::forgets("shm");
 }
 
 #[test]
-fn red_another_module_is_not_taken_for_one_that_the_system_keeps() {
+fn another_module_is_not_taken_for_one_that_the_system_keeps() {
     modules::takes_no_other("shm");
 }

@@ -8,7 +8,9 @@ use hamr_comm::world::RankId;
 use hamr_comm::{Fault, Task};
 use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
+use hamr_tests_kernels::host_calls::{Callback, call_back};
 use hamr_tests_kernels::{echo, wait_at};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -230,4 +232,46 @@ fn a_thread_that_does_not_return_is_left() {
     assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
     // Its memory is there as long as the thread is.
     words.get(0).expect("inside").publish(1);
+}
+
+/// A rank that is a thread cannot leave its world in a destructor while it unwinds: the process says so, and is
+/// aborted.
+#[test]
+fn an_exit_while_a_thread_unwinds_says_why_it_aborts() {
+    let me = std::env::current_exe().expect("a path");
+    let output = Command::new(me).args(["--exact", "exits_while_it_unwinds", "--ignored", "--nocapture"]).output();
+    let output = output.expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("in a destructor, while a panic unwinds"), "{said}");
+}
+
+#[test]
+#[ignore = "only the other test starts it"]
+fn exits_while_it_unwinds() {
+    struct Leaves<'a>(hamr_comm::world::WorldRef<'a>);
+    impl Drop for Leaves<'_> {
+        fn drop(&mut self) {
+            self.0.exit(3);
+        }
+    }
+    let world = devices::runtime().world_of_threads(1).expect("a world");
+    let code = world.run_program(|task| {
+        let _leaves = Leaves(task.world().ok_or_else(|| Fault::msg("no rank"))?);
+        panic!("asked to")
+    });
+    assert_eq!(code.map_err(|e| e.to_string()), Ok(3));
+}
+
+/// A run in a body that a rank of the same world has called would wait for the run that waits for it.
+#[test]
+fn a_run_in_a_body_of_a_run_is_refused() {
+    let world: &'static World = Box::leak(Box::new(world(1)));
+    let body: Callback = Box::new(|_, value| {
+        let inner = world.run(echo::with(value)).map_err(|e| e.to_string());
+        let is_refused = inner.is_err_and(|why| why.contains("cannot wait for the run that goes on"));
+        Ok(u64::from(is_refused))
+    });
+    world.node(0).serve(body);
+    assert_eq!(world.run_within(call_back::with(3), Duration::from_secs(5)).map_err(|e| e.to_string()), Ok(1));
+    assert_eq!(world.run(echo::with(4u64)).expect("the run has ended"), 4);
 }

@@ -17,7 +17,7 @@ use crate::handshake::Accepted;
 use crate::outgoing::{self, Outgoing};
 use crate::task::Slice;
 use crate::task::switch::Step;
-use crate::task::wait::{Interrupted, NEVER, Wait};
+use crate::task::wait::{Interrupted, Wait};
 use crate::task::{Answer, Marks};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use crate::world;
@@ -380,11 +380,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let is_message = wait.is_message();
                 if is_message || marks.any() {
                     let until = wait.limit().min(slot.deadline);
-                    let left = if until == NEVER {
-                        0
-                    } else {
-                        until.saturating_sub(clock()).clamp(1, Ext::ENFORCED as u64 - 1) as u32
-                    };
+                    // Zero, so none, of one that is too far away, as NEVER is: this side ends the call itself.
+                    let left = Ext::deadline(until.saturating_sub(clock()).max(1));
                     let scratch = &*dispatcher.frame.scratch;
                     (slot.wait, slot.answer) = self.calls.ask(index, &mut slot.calls, (wait, marks), left, scratch);
                 } else {

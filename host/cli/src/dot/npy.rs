@@ -79,8 +79,6 @@ pub(crate) enum NpyError {
     Dtype(String),
     #[error("expected little-endian elements (<f8 or <f4), got big-endian {0}; convert them with array.astype('<f8')")]
     BigEndian(String),
-    #[error("expected C order, got Fortran order; save numpy.ascontiguousarray(array)")]
-    FortranOrder,
     #[error("expected a vector (one dimension), got shape {0}; save array.ravel()")]
     Shape(String),
     #[error("expected a shape that fits a file, got {0} elements, more than any file has")]
@@ -180,9 +178,6 @@ fn check(text: &[u8], rest: u64) -> Result<Header, NpyError> {
         big if big.starts_with('>') => return Err(NpyError::BigEndian(shown(big))),
         other => return Err(NpyError::Dtype(shown(other))),
     };
-    if raw.fortran_order {
-        return Err(NpyError::FortranOrder);
-    }
     let [len] = raw.shape[..] else { return Err(NpyError::Shape(literal::tuple(&raw.shape))) };
     let expected = len.checked_mul(dtype.size()).ok_or(NpyError::Overflow(len))?;
     if expected != rest {

@@ -186,8 +186,8 @@ pub(crate) fn signal(pid: u32, name: &str) {
     rustix::process::kill_process(pid, signal).expect("a process of ours");
 }
 
-fn npy(descr: &str, fortran: &str, shape: &str) -> Vec<u8> {
-    let header = format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
+fn npy(descr: &str, shape: &str) -> Vec<u8> {
+    let header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend((header.len() as u16).to_le_bytes());
     bytes.extend(header.as_bytes());
@@ -237,11 +237,7 @@ impl Vectors {
     }
 
     pub(crate) fn write(&self, name: &str, descr: &str, shape: &str, elements: &[u8]) -> String {
-        self.raw(name, &[&npy(descr, "False", shape)[..], elements].concat())
-    }
-
-    pub(crate) fn fortran(&self, name: &str, elements: &[u8]) -> String {
-        self.raw(name, &[&npy("'<f8'", "True", "(3,)")[..], elements].concat())
+        self.raw(name, &[&npy(descr, shape)[..], elements].concat())
     }
 }
 
@@ -256,7 +252,7 @@ impl Sparse {
         const LEN: u64 = 2_000_000_000;
         let dir = TempDir::new().expect("a temporary folder");
         let path = dir.path().join("zeros.npy");
-        let header = npy("'<f8'", "False", &format!("({LEN},)"));
+        let header = npy("'<f8'", &format!("({LEN},)"));
         std::fs::write(&path, &header).expect("room for a header");
         let file = std::fs::File::options().write(true).open(&path).expect("just written");
         file.set_len(header.len() as u64 + 8 * LEN).expect("a file system with sparse files");

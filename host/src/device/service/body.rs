@@ -2,8 +2,10 @@
 
 use super::super::Device;
 use crate::BufferError;
+use crate::memory::DeviceMemory;
 use crate::services::Services;
 use hamr_comm::Fault;
+use hamr_comm::abi::ids::{Epoch, NodeId};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Shared;
 use hamr_comm::am::{HostCallInfo, HostReply, HostResponder};
@@ -14,9 +16,12 @@ use hamr_comm::registry::Table;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Once, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Once, PoisonError, Weak};
 
 thread_local! {
+    /// The device that called the body which this thread runs; 0: it runs none.
+    static CALLER: Cell<u16> = const { Cell::new(0) };
     /// Bodies that this thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// Of the last panic in a body: text and place.
@@ -28,37 +33,45 @@ pub(super) fn depth() -> u32 {
     DEPTH.get()
 }
 
+/// The device whose call this thread runs a body for.
+pub(crate) fn caller() -> Option<NodeId> {
+    Some(NodeId(CALLER.get())).filter(|caller| caller.0 != 0)
+}
+
 /// Where bodies find services. The node's come first.
 pub(crate) struct ServiceSources {
     /// They end with their node: one of them may own a share of the device.
     pub(crate) node: Weak<Services>,
-    pub(crate) runtime: Arc<Services>,
+    /// They end with their runtime: likewise.
+    pub(crate) runtime: Weak<Services>,
 }
 
 /// One call, as its body sees it.
 struct Call<'c> {
     device: &'c Device,
     sources: &'c ServiceSources,
-    /// The node's services, once the body has asked for one.
-    node: OnceCell<Option<Arc<Services>>>,
+    /// The services of node and runtime, once the body has asked for one.
+    services: OnceCell<[Option<Arc<Services>>; 2]>,
     place: Option<u32>,
+    epoch: Epoch,
     info: HostCallInfo<'c>,
     saw_cancel: Cell<bool>,
 }
 
 impl HostCall for Call<'_> {
     fn service(&self, wanted: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        let node = self.node.get_or_init(|| self.sources.node.upgrade()).as_deref();
-        node.and_then(|node| node.get(wanted)).or_else(|| self.sources.runtime.get(wanted))
+        let ServiceSources { node, runtime } = self.sources;
+        let services = self.services.get_or_init(|| [node, runtime].map(Weak::upgrade));
+        services.iter().flatten().find_map(|services| services.get(wanted))
     }
     fn caller(&self) -> Caller {
         Caller { node: self.device.id, place: self.place }
     }
     fn read(&self, from: NamedBuffer, to: &mut [u8]) -> Result<(), Fault> {
-        self.device.memory.read_lent(from, to).map_err(refused)
+        self.copy(|memory| memory.read_lent(from, to))
     }
     fn write(&self, from: &[u8], to: NamedBuffer) -> Result<(), Fault> {
-        self.device.memory.write_lent(from, to).map_err(refused)
+        self.copy(|memory| memory.write_lent(from, to))
     }
     fn cancelled(&self) -> bool {
         let cancelled = self.info.is_cancelled();
@@ -70,8 +83,16 @@ impl HostCall for Call<'_> {
     }
 }
 
-fn refused(why: BufferError) -> Fault {
-    Fault::with_text(Status::BAD_BUFFER, &why.to_string())
+impl Call<'_> {
+    /// A body may outlive the epoch of its call: the buffers are the next one's then.
+    fn copy(&self, copy: impl FnOnce(&DeviceMemory) -> Result<(), BufferError>) -> Result<(), Fault> {
+        let refused = |why: &str| Fault::with_text(Status::BAD_BUFFER, why);
+        let _copying = self.device.service.copying.read().unwrap_or_else(PoisonError::into_inner);
+        if self.device.epoch.load(Ordering::Acquire) != self.epoch.0 {
+            return Err(refused("the device's epoch in which this was called is over"));
+        }
+        copy(&self.device.memory).map_err(|why| refused(&why.to_string()))
+    }
 }
 
 /// Takes the next message of a queue and runs its body. `place`: of the task that waits for it.
@@ -82,23 +103,43 @@ pub(super) fn run_next(
     place: Option<u32>,
     queue: &mut HostResponder<Shared>,
 ) -> Option<HostReply> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(note_panics);
+    watch_panics();
+    let epoch = queue.epoch();
     queue.run_next(table, |entry, info, frame, args| {
-        let call = Call { device, sources, node: OnceCell::new(), place, info, saw_cancel: Cell::new(false) };
+        let (services, saw_cancel) = (OnceCell::new(), Cell::new(false));
+        let call = Call { device, sources, services, place, epoch, info, saw_cancel };
         let mut reply = Err(None);
         DEPTH.set(DEPTH.get() + 1);
+        let outer = CALLER.replace(device.id.0);
         device.open_queues.idle.in_body(&mut || {
             let body = AssertUnwindSafe(|| (entry.serve)(&mut Host::new(&call), frame, args));
             reply = catch_unwind(body).map_err(Some);
         });
+        CALLER.set(outer);
         DEPTH.set(DEPTH.get() - 1);
         let reply = reply.unwrap_or_else(|payload| {
+            let noted = PANIC.try_with(RefCell::take).unwrap_or_default();
+            let text = if noted.is_empty() { payload.as_deref().map_or("panic".into(), text_of) } else { noted };
             payload.into_iter().for_each(discard);
-            frame.traced_fault(Status::PANIC, &PANIC.take(), &Trace::NONE)
+            frame.traced_fault(Status::PANIC, &text, &Trace::NONE)
         });
         (reply, call.saw_cancel.get())
     })
+}
+
+/// What a panic says that no hook has noted.
+fn text_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic").into()
+}
+
+/// Has the text and place of panics in bodies noted. By the thread that opens the device, since one that
+/// unwinds must not change the hook; until another one does, the text is the payload's.
+pub(super) fn watch_panics() {
+    static HOOK: Once = Once::new();
+    if !HOOK.is_completed() && !std::thread::panicking() {
+        HOOK.call_once(note_panics);
+    }
 }
 
 /// Notes text and place of panics in bodies, beside what the program's own hook does.
@@ -110,7 +151,8 @@ fn note_panics() {
             let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
             // A long message is cut, so that its location fits behind it.
             let (text, mark) = cut(text, TRACED_TEXT.saturating_sub(place.len()));
-            PANIC.set(format!("{text}{mark}{place}"));
+            // An error means that the thread is ending.
+            let _ = PANIC.try_with(|noted| noted.replace(format!("{text}{mark}{place}")));
         }
         before(info);
     }));

@@ -11,7 +11,7 @@ mod body;
 mod waiting;
 mod workers;
 
-pub(crate) use body::ServiceSources;
+pub(crate) use body::{ServiceSources, caller};
 pub(crate) use waiting::Waiting;
 
 use super::{Device, Fence};
@@ -22,7 +22,7 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, Queue, Shared, Window};
 use hamr_comm::am::HostResponder;
 use hamr_comm::registry::Table;
-use std::sync::Arc;
+use std::sync::{PoisonError, RwLock, Weak};
 use std::sync::atomic::{AtomicU32, Ordering};
 use workers::Workers;
 
@@ -39,6 +39,8 @@ pub(crate) struct Service {
     /// Epochs in which the device calls.
     epochs: AtomicU32,
     workers: Workers,
+    /// Taken by bodies while they copy: behind [`Self::leave`] no copy of the epoch goes on.
+    copying: RwLock<()>,
 }
 
 impl Service {
@@ -53,7 +55,8 @@ impl Service {
             Ok(tasks) if !table.is_empty() => (0..tasks.queues()).map_while(|index| queue(&tasks, index)).collect(),
             _ => Box::default(),
         };
-        Self { table, sources, queues, epochs: AtomicU32::new(0), workers: Workers::new() }
+        let (epochs, workers, copying) = (AtomicU32::new(0), Workers::new(), RwLock::new(()));
+        Self { table, sources, queues, epochs, workers, copying }
     }
 
     /// The window is laid out for this epoch, and the device serves and calls.
@@ -70,17 +73,19 @@ impl Service {
         self.epochs.load(Ordering::Acquire)
     }
 
-    /// Starts the first worker, when the device may call.
-    pub(crate) fn start(device: &Arc<Device>) -> Result<(), Error> {
-        if device.service.epochs() == 0 || device.service.queues.is_empty() {
+    /// Starts the first worker where the device may call, before it does: with its first image or a later one.
+    pub(super) fn start(&self, device: &Weak<Device>) -> Result<(), Error> {
+        if self.queues.is_empty() {
             return Ok(());
         }
-        workers::start(device).map_err(Error::io("starting a thread that serves a device's calls"))
+        body::watch_panics();
+        self.workers.start(device).map_err(Error::io("starting a thread that serves a device's calls"))
     }
 
-    /// The epoch is over: behind this no body writes into the window.
+    /// The epoch is over, as [`Device::epoch`] says: behind this no body writes into the window.
     pub(super) fn leave(&self) {
         self.queues.iter().for_each(ServedQueue::close);
+        drop(self.copying.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The device is closed: workers end, those in bodies behind them.

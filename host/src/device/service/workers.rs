@@ -10,7 +10,7 @@ use super::bell::{Bell, Kick};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::am::Watch;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// The watcher looks this often at a device that cannot notify.
@@ -23,11 +23,25 @@ const LONGEST_STAY: Duration = Duration::from_millis(1);
 pub(super) struct Workers {
     watch: Watch,
     kick: Kick,
+    /// The first of them was started.
+    are_started: Mutex<bool>,
 }
 
 impl Workers {
     pub(super) fn new() -> Self {
-        Self { watch: Watch::new(), kick: Kick::new() }
+        Self { watch: Watch::new(), kick: Kick::new(), are_started: Mutex::new(false) }
+    }
+
+    /// Starts the first worker, once.
+    pub(super) fn start(&self, device: &Weak<Device>) -> std::io::Result<()> {
+        let mut are_started = self.are_started.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*are_started
+            && let Some(device) = device.upgrade()
+        {
+            start(&device)?;
+            *are_started = true;
+        }
+        Ok(())
     }
 
     /// The watcher looks at all queues.
@@ -42,7 +56,7 @@ impl Workers {
 }
 
 /// Starts a worker.
-pub(super) fn start(device: &Arc<Device>) -> std::io::Result<()> {
+fn start(device: &Arc<Device>) -> std::io::Result<()> {
     let device = device.clone();
     std::thread::Builder::new().name("hamr-service".into()).spawn(move || work(&device)).map(drop)
 }

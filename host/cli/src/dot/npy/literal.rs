@@ -9,8 +9,6 @@ const MAX_DIMENSIONS: usize = 64;
 pub(super) struct Raw {
     /// Data type. A structured one, which is a list, reads as its source text.
     pub(super) descr: String,
-    /// Column-major.
-    pub(super) fortran_order: bool,
     /// Sizes of the dimensions.
     pub(super) shape: Vec<u64>,
 }
@@ -48,9 +46,10 @@ pub(super) fn parse(text: &str) -> Result<Raw, String> {
         return Err(at.found());
     }
     let missing = |key| format!("no key '{key}'");
+    // A vector, which alone is read, has one order.
+    fortran_order.ok_or_else(|| missing("fortran_order"))?;
     Ok(Raw {
         descr: descr.ok_or_else(|| missing("descr"))?,
-        fortran_order: fortran_order.ok_or_else(|| missing("fortran_order"))?,
         shape: shape.ok_or_else(|| missing("shape"))?,
     })
 }
@@ -89,9 +88,13 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// A string in either kind of quotes. No escapes: none of the accepted strings needs one.
+    /// A string in either kind of quotes, with Python 2's `u` in front or not. No escapes: none of the accepted
+    /// strings needs one.
     fn string(&mut self) -> Result<&'t str, String> {
         self.trim();
+        if self.rest.starts_with("u'") || self.rest.starts_with("u\"") {
+            self.skip('u');
+        }
         let quote = self.rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
         let inside = quote.and_then(|q| self.rest.strip_prefix(q)?.split_once(q));
         let Some((text, rest)) = inside else { return Err(format!("{} where a string should stand", self.found())) };

@@ -33,6 +33,15 @@ fn every_version_and_spelling_of_a_vector_is_read() {
         let f32s = Header { dtype: Dtype::F32, len: 0 };
         assert_eq!(read(&file(major, &dict("\"<f4\"", "False", "(0,)"), 0)), Ok(f32s));
     }
+    // One dimension has one order; Python 2 writes its text strings with a `u`.
+    for descr in ["'<f8'", "u'<f8'", "u\"<f8\""] {
+        for order in ["True", "False"] {
+            let f64s = Header { dtype: Dtype::F64, len: 3 };
+            assert_eq!(read(&file(1, &dict(descr, order, "(3,)"), 24)), Ok(f64s), "{descr} {order}");
+        }
+    }
+    let keys = "{u'descr': '<f8', u'fortran_order': True, u'shape': (3L,)}";
+    assert_eq!(read(&file(1, keys, 24)), Ok(Header { dtype: Dtype::F64, len: 3 }));
     let compact = "{\"shape\":(2L,),\"fortran_order\":False,\"descr\":\"<f4\"}";
     assert_eq!(read(&file(1, compact, 8)), Ok(Header { dtype: Dtype::F32, len: 2 }));
 }
@@ -53,7 +62,9 @@ fn a_file_without_a_vector_is_refused_with_the_reason() {
         (file(1, &dict("'|O'", "False", "(3,)"), 24), "got |O"),
         (file(1, &dict("[('x', '<f8'), ('y', '<f8')]", "False", "(3,)"), 48), "got [('x', '<f8')"),
         (file(1, &dict("'>f8'", "False", "(3,)"), 24), "big-endian >f8"),
-        (file(1, &dict("'<f8'", "True", "(3,)"), 24), "Fortran order"),
+        (file(1, &dict("'<f8'", "True", "(3, 4)"), 96), "shape (3, 4)"),
+        (file(1, &dict("u '<f8'", "False", "(3,)"), 24), "a string should stand"),
+        (file(1, &dict("uu'<f8'", "False", "(3,)"), 24), "a string should stand"),
         (file(1, &dict("'<f8'", "False", "(3, 4)"), 96), "shape (3, 4)"),
         (file(1, &dict("'<f8'", "False", "()"), 8), "shape ()"),
         (file(1, &dict("'<f8'", "False", "(3)"), 24), "no tuple"),

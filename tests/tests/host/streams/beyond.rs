@@ -1,0 +1,45 @@
+//! More threads with one node than it has streams.
+
+use crate::small;
+use hamr::Options;
+use hamr_kernels::faults::background;
+use hamr_tests::conformance::until;
+use hamr_tests::threaded::Card;
+use hamr_tests_kernels::echo;
+use std::sync::Barrier;
+
+#[test]
+fn threads_beyond_the_streams_share_one() {
+    const THREADS: u64 = 16;
+    let card = Card::new(&Options { streams: 3, ..small() }, false);
+    let node = card.attach("card", Options { streams: 3, ..small() });
+    let own = node.stream().expect("free");
+    for _ in 0..3 {
+        let all = Barrier::new(THREADS as usize);
+        let work = |n: u64| {
+            // All of them have called before one ends and leaves its stream.
+            all.wait();
+            let synced = node.sync(echo::with(n)).map_err(|e| e.to_string());
+            all.wait();
+            let pending = node.offload(echo::with(n + 1)).map_err(|e| e.to_string());
+            let waited = pending.and_then(|pending| pending.wait().map_err(|e| e.to_string()));
+            let local = node.local().map_err(|e| e.to_string());
+            let local = local.and_then(|stream| stream.sync(echo::with(n + 2)).map_err(|e| e.to_string()));
+            let task = node.sync(background::with(n)).map(drop).map_err(|e| e.to_string());
+            let sent = node.send(echo::with(n)).map_err(|e| e.to_string());
+            let flushed = node.flush().map_err(|e| e.to_string());
+            assert_eq!((synced, waited, local), (Ok(n), Ok(n + 1), Ok(n + 2)));
+            assert_eq!((task, sent, flushed), (Ok(()), Ok(()), Ok(())));
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|n| scope.spawn({
+                let work = &work;
+                move || work(n)
+            })).collect();
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        });
+        // The threads' streams are closed behind their ends.
+        until("the streams are free", || node.streams().len() == 1);
+    }
+    assert_eq!(own.sync(echo::with(7u64)).expect("runs"), 7);
+}
