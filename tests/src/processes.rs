@@ -37,6 +37,19 @@ pub fn children(parent: u32) -> Vec<u32> {
     processes().filter_map(|p| id(&p)).filter(|p| is_child(p) && !has_ended(*p)).collect()
 }
 
+/// The command that runs this test program again, for one ignored test beside the calling one.
+///
+/// # Panics
+/// When it is not called by a test's own thread, whose name has the module.
+pub fn again(test: &str) -> Command {
+    let me = std::thread::current();
+    let module = me.name().expect("a test's thread").rsplit_once("::").map_or("", |(module, _)| module);
+    let test = if module.is_empty() { test.to_owned() } else { format!("{module}::{test}") };
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", &test, "--ignored", "--nocapture"]);
+    command
+}
+
 /// Starts this test program again, for one ignored test that acts as a host when the variable has
 /// this value, and prints `device PID` on a line of its own when a call is in flight. Returns both
 /// processes.
@@ -44,8 +57,7 @@ pub fn children(parent: u32) -> Vec<u32> {
 /// # Panics
 /// When it prints no such line.
 pub fn host_in_a_call(test: &str, variable: &str, value: &str) -> (Child, u32) {
-    let mut host = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", test, "--ignored", "--nocapture"])
+    let mut host = again(test)
         .env(variable, value)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

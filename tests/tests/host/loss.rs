@@ -349,7 +349,7 @@ fn host_to_be_killed() {
 fn a_killed_host_leaves_nothing() {
     let before = shared_memory();
     within(SOON, || {
-        let (mut host, device) = host_in_a_call("loss::host_to_be_killed", HELPER, "1");
+        let (mut host, device) = host_in_a_call("host_to_be_killed", HELPER, "1");
         assert!(!has_ended(device));
         let window = std::fs::metadata(window_of(device)).expect("the device has it open");
         host.kill().expect("our child");

@@ -404,7 +404,7 @@ fn host_to_be_killed() {
 #[test]
 fn a_killed_host_leaves_no_machine() {
     within(SOON, || {
-        let (mut host, machine) = host_in_a_call("launch::host_to_be_killed", HELPER, "1");
+        let (mut host, machine) = host_in_a_call("host_to_be_killed", HELPER, "1");
         assert!(!has_ended(machine));
         let window = windows_of(Path::new(&format!("/proc/{machine}"))).pop().expect("the machine has it open");
         host.kill().expect("our child");

@@ -1,8 +1,10 @@
 //! Devices that are processes of their own, over shared memory.
 
 mod ends;
+mod foreign;
 mod garbage;
 mod images;
+mod keepers;
 mod modules;
 mod plain;
 mod relay;

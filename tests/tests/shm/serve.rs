@@ -102,7 +102,7 @@ fn a_host_in_a_call() {
 #[test]
 fn calls_of_a_killed_host_never_run() {
     let spec = keep("shm", &options());
-    let (mut host, device) = host_in_a_call("serve::a_host_in_a_call", HOST, &spec);
+    let (mut host, device) = host_in_a_call("a_host_in_a_call", HOST, &spec);
     let error = attach(&spec, options()).expect_err("it has a host").to_string();
     assert!(error.contains(&format!("process {}", host.id())), "{error}");
     host.kill().expect("our own child");

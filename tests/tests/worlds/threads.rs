@@ -10,7 +10,6 @@ use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
 use hamr_tests_kernels::host_calls::{Callback, call_back};
 use hamr_tests_kernels::{echo, wait_at};
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -238,9 +237,7 @@ fn a_thread_that_does_not_return_is_left() {
 /// aborted.
 #[test]
 fn an_exit_while_a_thread_unwinds_says_why_it_aborts() {
-    let me = std::env::current_exe().expect("a path");
-    let output = Command::new(me).args(["--exact", "exits_while_it_unwinds", "--ignored", "--nocapture"]).output();
-    let output = output.expect("it starts");
+    let output = processes::again("exits_while_it_unwinds").output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("in a destructor, while a panic unwinds"), "{said}");
 }
@@ -274,4 +271,23 @@ fn a_run_in_a_body_of_a_run_is_refused() {
     world.node(0).serve(body);
     assert_eq!(world.run_within(call_back::with(3), Duration::from_secs(5)).map_err(|e| e.to_string()), Ok(1));
     assert_eq!(world.run(echo::with(4u64)).expect("the run has ended"), 4);
+}
+
+/// Threads of this process with names that begin so.
+fn threads(of: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("there").flatten();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    tasks.map(name).filter(|name| !name.is_empty() && of.starts_with(name.trim())).count()
+}
+
+/// Its first rank does not join.
+#[test]
+fn a_world_that_does_not_start_leaves_no_thread() {
+    let options = WorldOptions::default();
+    let rank = Options { start_deadline: Duration::from_secs(2), ..options.rank };
+    let program = hamr::Image::program("/bin/true", [""; 0]).expect("there");
+    let ranks = [("shm", program), ("thread", hamr::Image::find(devices::IMAGE).expect("a name"))];
+    let world = devices::runtime().world_of_images(&ranks, WorldOptions { rank, ..options });
+    assert!(world.is_err());
+    assert_eq!(threads("rank 1 (thread)"), 0, "it serves a world that nobody has");
 }

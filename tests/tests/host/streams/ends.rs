@@ -2,16 +2,13 @@
 
 use hamr::{Image, Node};
 use hamr_tests::conformance::options;
-use hamr_tests::devices;
+use hamr_tests::{devices, processes};
 use hamr_tests_kernels::echo;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 /// Runs an ignored test of this file in a process of its own.
 fn child(name: &str) -> String {
-    let me = std::env::current_exe().expect("a path");
-    let name = format!("ends::{name}");
-    let output = Command::new(me).args(["--exact", &*name, "--ignored", "--nocapture"]).output().expect("it starts");
+    let output = processes::again(name).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{}\n{said}", output.status);
     said

@@ -3,9 +3,8 @@
 use hamr::{Image, Node, Options, Runtime};
 use hamr_comm::{Context, Fault, HOST, Host, Task, offload};
 use hamr_tests::conformance::{driven, options, until};
-use hamr_tests::devices;
+use hamr_tests::{devices, processes};
 use hamr_tests_kernels::host_calls::{Callback, call_back};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -61,8 +60,7 @@ fn a_device_that_the_runtime_serves_ends_with_it() {
 /// The first body of a process may run on a thread that unwinds, which must not change the panic hook.
 #[test]
 fn a_body_runs_on_a_thread_that_unwinds() {
-    let me = std::env::current_exe().expect("a path");
-    let output = Command::new(me).args(["--exact", "bodies::unwinds", "--ignored", "--nocapture"]).output().expect("it starts");
+    let output = processes::again("unwinds").output().expect("it starts");
     assert!(output.status.success(), "{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
 }
 
