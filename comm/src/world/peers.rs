@@ -7,10 +7,10 @@
 use super::{MOST_RANKS, PerRank, push};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use super::{RankSet, interest};
-use crate::wait::Notifier;
+use crate::wait::{Notifier, WaitWord};
 use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::preamble::word::DEVICE_WAIT;
-use hamr_shared_abi::sync::Coherent;
+use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{KeptWord, Window, Word};
 use hamr_shared_abi::world::{PeersLayout, Range, WorldFault, WorldLayout, word};
 #[cfg(all(feature = "tasks", feature = "world"))]
@@ -126,20 +126,23 @@ impl Peers {
     /// Notifies a rank that sleeps, of all that this one has published for it: rules 21 and 22 (abi §7)
     /// at once.
     pub(super) fn wake(&self, rank: RankId) {
-        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize)
-            && notifier.needs_notify::<Coherent>(wait.word())
-        {
-            (self.notify)(rank);
+        Coherent::full();
+        self.wake_relaxed(rank);
+    }
+
+    /// Rule 21 alone: [`Self::wake`] follows when this rank has nothing else to do. A task may be ended at any
+    /// instruction: the rank counts as notified when it is.
+    pub(super) fn wake_relaxed(&self, rank: RankId) {
+        if self.waits.get(rank.0 as usize).is_some_and(|(wait, _)| wait.word().is_odd()) {
+            self.notify(rank);
         }
     }
 
-    /// Rule 21 alone: [`Self::wake`] follows when this rank has nothing else to do.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn wake_relaxed(&self, rank: RankId) {
-        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize)
-            && notifier.needs_notify_relaxed(wait.word())
-        {
-            (self.notify)(rank);
+    #[cold]
+    #[inline(never)]
+    fn notify(&self, rank: RankId) {
+        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize) {
+            notifier.notify_if_needed_relaxed(wait.word(), || (self.notify)(rank));
         }
     }
 
