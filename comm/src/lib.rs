@@ -40,6 +40,7 @@ mod outgoing;
 pub mod registry;
 pub mod relay;
 mod resource;
+mod shared;
 pub mod signature;
 mod staging;
 pub mod task;
