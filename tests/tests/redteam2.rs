@@ -5,7 +5,7 @@ use hamr::world::ProgramError;
 use hamr::{CallOptions, Image, Node, Options, Runtime, SharedStream};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::testing::Heap;
-use hamr_comm::{BufferPtr, Call, Context, Fault, HOST, Handler, Host, Task, TaskCallError, Why, offload};
+use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Task, offload};
 use hamr_tests::conformance::{driven, options, until};
 use hamr_tests::devices;
 use hamr_tests_kernels::host_calls::{Callback, call_back};
@@ -156,53 +156,6 @@ fn a3_a_claim_over_an_exchanged_context_makes_the_heap_longer_than_it_is() {
         let outside = BufferPtr::<u8>::from_wire(WireBuffer::pack(parts));
         let is_refused = task.view_mut(outside).is_err();
         check(after == before && is_refused, "a view of memory behind the heap")
-    });
-    assert_eq!(fault(code), "code 0");
-}
-
-// --- b: calls between ranks ---
-
-macro_rules! same_name {
-    ($name:ident, $value:ty) => {
-        enum $name {}
-        impl Handler for $name {
-            const NAME: &'static str = "hamr_tests_red::same_name";
-            const BODY: u64 = 0;
-            const FLAGS: u32 = 1;
-            type Kind = Context<'static>;
-            type Args = ($value,);
-            type Output = $value;
-            fn run(_: &mut Context<'_>, (value,): ($value,)) -> $value {
-                value
-            }
-        }
-    };
-}
-same_name!(SameU32, u32);
-same_name!(SameF32, f32);
-
-#[offload(name = "hamr_tests_red::same_name")]
-fn same(_cx: &mut Context, value: u32) -> u32 {
-    value
-}
-
-/// A rank remembers where a handler is by its name alone, so the second call of one of other types is not
-/// refused.
-#[test]
-fn b1_a_handler_of_other_types_is_called_once_its_name_is_known() {
-    let world = devices::runtime().world_of_threads(1).expect("a world");
-    let code = world.run_program(|task| {
-        let me = task.world().ok_or_else(|| Fault::msg("no rank"))?.me();
-        let call = |task: &Task<'_>| task.sync(me, Call::<SameF32>::new((1.5,)));
-        let why = |e: TaskCallError<_>| e.why();
-        let first = call(task).map_err(why);
-        if first != Err(Some(Why::OtherTypes)) {
-            return check(false, "the first call of other types was not refused");
-        }
-        if task.sync(me, Call::<SameU32>::new((1,))).is_err() {
-            return check(false, "a call of its own types was refused");
-        }
-        check(call(task).map_err(why) == Err(Some(Why::OtherTypes)), "it was called with other types")
     });
     assert_eq!(fault(code), "code 0");
 }
@@ -585,96 +538,6 @@ fn g1_a_message_behind_a_call_of_another_loopback_device_is_its_own() {
     assert_eq!(came, (true, true), "it came; from its own device");
 }
 
-// --- k: announcements of ranks ---
-
-use hamr_comm::world::{RankId, RankSet, SharedBits, announce, collect};
-use hamr_comm::abi::world::InterestWord;
-use std::cell::Cell;
-
-/// Words in which ranks announce, and how many of the next changes are made before the task is ended.
-struct Bits {
-    group: Cell<u32>,
-    ranks: Cell<u32>,
-    left: Cell<u32>,
-}
-
-#[derive(Clone, Copy)]
-struct Bit<'b>(&'b Cell<u32>, &'b Cell<u32>);
-
-impl SharedBits for Bit<'_> {
-    fn load(self) -> u32 {
-        self.0.get()
-    }
-    fn set_bits(self, bits: u32) -> u32 {
-        let before = self.0.get();
-        if self.1.get() != 0 {
-            self.1.set(self.1.get() - 1);
-            self.0.set(before | bits);
-        }
-        before
-    }
-    fn take_bits(self) -> u32 {
-        self.0.replace(0)
-    }
-}
-
-impl Bits {
-    fn word(&self, word: InterestWord) -> Option<Bit<'_>> {
-        match word {
-            InterestWord::Group(0) => Some(Bit(&self.group, &self.left)),
-            InterestWord::Ranks(0) => Some(Bit(&self.ranks, &self.left)),
-            _ => None,
-        }
-    }
-}
-
-/// On bare metal a task may be ended between the two words in which it announces a message. What the rank
-/// announces later is found.
-#[test]
-fn k1_an_announcement_behind_one_that_was_ended_is_found() {
-    let bits = Bits { group: Cell::new(0), ranks: Cell::new(0), left: Cell::new(1) };
-    // Ended behind the first of two changes.
-    announce(RankId(3), |word| bits.word(word));
-    assert_eq!((bits.ranks.get(), bits.group.get()), (1 << 3, 0));
-    // The next program of that rank.
-    bits.left.set(u32::MAX);
-    announce(RankId(3), |word| bits.word(word));
-    let mut found = RankSet::EMPTY;
-    collect(1, |word| bits.word(word), &mut found);
-    assert_eq!(found.next(0), Some(RankId(3)), "its messages are never looked at");
-}
-
-#[derive(Clone, Copy)]
-struct OwnWord<'w>(&'w Cell<u32>);
-
-impl hamr_comm::am::WaitWord for OwnWord<'_> {
-    fn load(self) -> u32 {
-        self.0.get()
-    }
-    fn store(self, value: u32) {
-        self.0.set(value);
-    }
-}
-
-/// What `Peers::wake` does, for signals of tasks and for calls of the serve loop alike, with one notifier: the
-/// value is noted before the rank is notified. A task that is ended in between leaves the rank asleep for whatever
-/// comes later.
-#[test]
-fn k2_a_rank_is_notified_by_the_next_one_when_a_task_was_ended_before_it_did() {
-    let (word, notifier) = (Cell::new(1), hamr_comm::am::Notifier::new());
-    let wake = |rings: &mut dyn FnMut()| {
-        if notifier.needs_notify_relaxed(OwnWord(&word)) {
-            rings();
-        }
-    };
-    let mut rung = 0;
-    // A task's signal: ended in front of the doorbell.
-    wake(&mut || ());
-    // The serve loop's call to the same rank, which sleeps still.
-    wake(&mut || rung += 1);
-    assert_eq!(rung, 1, "nobody notifies the rank for this sleep");
-}
-
 // --- m: user code that panics inside of a call ---
 
 /// A value whose conversion panics, when it is asked to.
@@ -845,35 +708,6 @@ fn o1_calls_of_the_next_image_are_served() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(call.is_done(), "nobody has served it within {:?}", begin.elapsed());
-}
-
-// --- p: barriers ---
-
-/// A rank that waits for the others in steps, each with a limit, comes out of the barrier with them.
-#[test]
-fn p1_a_barrier_that_is_tried_again_is_the_same_one() {
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
-        let world = devices::runtime().world_of_threads(2).expect("a world");
-        let code = world.run_program(|task| {
-            let me = task.world().ok_or_else(|| Fault::msg("no rank"))?.me();
-            if me.0 == 1 {
-                task.sleep(200_000)?;
-                task.barrier()?;
-                return Ok(0);
-            }
-            loop {
-                let _step = task.within(Duration::from_millis(20));
-                match task.barrier() {
-                    Ok(()) => return Ok(0),
-                    Err(hamr_comm::Interrupted::Deadline) => {}
-                    Err(why) => return Err(why.into()),
-                }
-            }
-        });
-        let _ = tell.send(fault(code));
-    });
-    assert_eq!(told.recv_timeout(Duration::from_secs(3)), Ok("code 0".into()), "rank 0 waits for more barriers of rank 1");
 }
 
 // --- s: worlds that do not start ---

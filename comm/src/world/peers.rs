@@ -44,6 +44,9 @@ pub struct Peers {
     /// Where in the directory this rank's state is.
     #[cfg(all(feature = "tasks", feature = "world"))]
     state: u64,
+    /// And its count of what it has done outside of runs.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    outside: u64,
 }
 
 impl Peers {
@@ -120,6 +123,8 @@ impl Peers {
             notify,
             #[cfg(all(feature = "tasks", feature = "world"))]
             state: world.state_word(me),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            outside: world.outside_word(me),
         })
     }
 
@@ -238,6 +243,22 @@ impl Peers {
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         let valid = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         heapless::String::try_from(valid).unwrap_or_default()
+    }
+
+    /// A number of a barrier or meeting is taken: is it of no run? Then its partners may not take theirs.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn note_outside(&self) {
+        if self.word(word::IN_RUN).is_some_and(|in_run| in_run.load() == 0) {
+            self.count_outside();
+        }
+    }
+
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cold]
+    fn count_outside(&self) {
+        if let Some(outside) = self.word(self.outside) {
+            outside.publish(outside.load().wrapping_add(1));
+        }
     }
 
     /// No task of this rank waits for a lost rank any more.

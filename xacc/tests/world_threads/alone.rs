@@ -1,0 +1,51 @@
+//! Calls of one rank alone, which are no part of a run: the next run's numbers are its own.
+
+use super::world;
+use hamr::CallOptions;
+use hamr_comm::Fault;
+use hamr_xacc::prelude::*;
+use std::time::{Duration, Instant};
+
+/// A program.
+#[offload]
+pub(crate) fn summed(w: &mut Spmd, x: f64) -> Result<f64, Fault> {
+    w.reduce(Sum, x)
+}
+
+#[test]
+fn a_program_that_one_rank_was_called_with_alone_spoils_no_run() {
+    let world = world(2);
+    let run = |x| world.run_within(summed::with(x), Duration::from_secs(4)).map_err(|e| e.to_string());
+    assert_eq!(run(1.0), Ok(2.0));
+    let stream = world.node(0).stream().expect("a stream");
+    let alone = stream.sync_with(summed::with(100.0), CallOptions::deadline(Duration::from_millis(300)));
+    assert!(alone.is_err(), "no other node comes");
+    drop(stream);
+    let begin = Instant::now();
+    assert_eq!(run(1.0), Ok(2.0), "after {:?}", begin.elapsed());
+}
+
+/// Meets the other ranks, and says how long that took.
+#[offload]
+pub(crate) fn meets(task: &mut hamr_comm::Task, late: u64) -> Result<u64, Fault> {
+    let begin = task.micros();
+    while task.world().is_some_and(|world| world.me().0 == 1) && task.micros() - begin < late {
+        std::thread::yield_now();
+    }
+    let begin = task.micros();
+    task.barrier()?;
+    Ok(task.micros() - begin)
+}
+
+#[test]
+fn a_barrier_that_one_rank_was_in_alone_is_over() {
+    let world = world(2);
+    let run = |late| world.run_within(meets::with(late), Duration::from_secs(5)).map_err(|e| e.to_string());
+    assert!(run(0).is_ok());
+    let stream = world.node(0).stream().expect("a stream");
+    let alone = stream.sync_with(meets::with(0), CallOptions::deadline(Duration::from_millis(300)));
+    assert!(alone.is_err(), "no other rank comes");
+    drop(stream);
+    let waited = run(500_000).expect("all come, and within 5 s");
+    assert!(waited > 300_000, "rank 0 has not waited for rank 1, which is 500 ms late: {waited} us");
+}
