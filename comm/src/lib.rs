@@ -38,6 +38,7 @@ mod outgoing;
 pub mod registry;
 pub mod relay;
 mod resource;
+mod shared;
 pub mod signature;
 mod staging;
 pub mod task;

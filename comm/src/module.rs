@@ -24,11 +24,13 @@ use crate::context::Context;
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::{Enter, Entry, Handler};
 use crate::registry::Table;
+use crate::shared::{SHARED, Shared};
 use crate::{BufferPtr, Fault};
 use hamr_comm_macros::Migratable;
 use hamr_shared_abi::ids::{HandlerKey, Isa};
 use hamr_shared_abi::image::ImageKind;
 use hamr_shared_abi::table::{hash, record_flag};
+use hamr_shared_abi::window::LentHeap;
 
 /// The numbers that loaded modules have in keys: from here on.
 pub const FIRST: u8 = 3;
@@ -81,26 +83,34 @@ pub struct ModuleHeader {
 
 /// What a module is given of its image.
 pub struct ModuleImage {
+    #[cfg_attr(not(hamr_bare), expect(dead_code, reason = "panics of a module in a process end in the module"))]
     panic: Panic,
-    claims: claims::in_module::Image,
+    shared: &'static Shared,
+    /// [`claims::check`].
+    pub(crate) check: fn(&LentHeap<'_>, (u64, u64), bool, u32) -> Result<(), Fault>,
 }
+
+/// In a module: its image.
+pub(crate) static IMAGE: spin::Once<ModuleImage> = spin::Once::new();
 
 impl ModuleImage {
     /// This image; `panic` is its way out of a panic.
     pub fn this(panic: Panic) -> Self {
-        Self { panic, claims: claims::in_module::Image::THIS }
+        Self { panic, shared: &SHARED, check: claims::check_here }
     }
 }
 
 /// Runs when the module is entered.
 fn enter(image: ModuleImage) {
-    claims::in_module::enter(image.claims);
-    kind::enter(image.panic);
+    IMAGE.call_once(|| image);
+    kind::enter();
 }
 
 /// Runs a handler of this module.
 fn run(entry: &'static Entry, cx: &mut Context<'_>, frame: &mut Frame<'_>, args: Arguments<'_>) -> Reply {
-    claims::in_module::begin_call();
+    if let Some(image) = IMAGE.get() {
+        SHARED.follow(image.shared);
+    }
     kind::run(entry, cx, frame, args)
 }
 
@@ -412,8 +422,8 @@ macro_rules! __module_panic {
 #[cfg(hamr_bare)]
 #[doc(hidden)]
 pub fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    match kind::PANIC.get() {
-        Some(panic) => panic(info),
+    match IMAGE.get() {
+        Some(image) => (image.panic)(info),
         // Before `enter`, which the image calls first, no code of the module runs.
         None => loop {
             core::hint::spin_loop();

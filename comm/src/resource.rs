@@ -10,6 +10,7 @@ use crate::claims::Owner;
 #[cfg(feature = "claims")]
 use crate::claims::{self, Holder};
 use crate::fault::Fault;
+use crate::shared::SHARED;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::status::Status;
@@ -22,11 +23,6 @@ const POISONED: u32 = u32::MAX;
 /// A task keeps it across its waits, and is in the list of claims; without, it ended with its claim.
 const CLAIMED: u32 = u32::MAX - 1;
 
-/// The mark of the code that takes a resource now. It changes each time that a stack is left for
-/// good, destructors and all. That happens on bare metal only, where handlers run one at a time:
-/// the stack that was left owned every resource with an older mark.
-static PRESENT: AtomicU32 = AtomicU32::new(1);
-
 /// The mark behind `mark`; neither [`FREE`], [`CLAIMED`] nor [`POISONED`].
 const fn next(mark: u32) -> u32 {
     if mark >= CLAIMED - 1 { 1 } else { mark + 1 }
@@ -36,11 +32,14 @@ const fn next(mark: u32) -> u32 {
 #[cfg_attr(not(any(test, hamr_bare)), expect(dead_code, reason = "where panics unwind, guards do it"))]
 pub(crate) fn abort() {
     // One writer: only the fault path of the one processor abandons.
-    PRESENT.store(next(PRESENT.load(Ordering::Relaxed)), Ordering::Release);
+    SHARED.present.store(next(present()), Ordering::Release);
 }
 
+/// The mark of the code that takes a resource now. It changes each time that a stack is left for
+/// good, destructors and all. That happens on bare metal only, where handlers run one at a time:
+/// the stack that was left owned every resource with an older mark.
 fn present() -> u32 {
-    PRESENT.load(Ordering::Acquire)
+    SHARED.present.load(Ordering::Acquire)
 }
 
 /// Why a resource with this word is not taken.

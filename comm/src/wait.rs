@@ -247,6 +247,16 @@ mod tests {
         assert_eq!(notifications.get(), 2, "it was notified for this value");
     }
 
+    /// On bare metal a task may be ended anywhere in it.
+    #[test]
+    fn a_peer_is_notified_by_the_next_one_when_a_task_was_ended_before_it_did() {
+        let (word, notifier, notifications) = (Cell::new(1), Notifier::new(), Cell::new(0));
+        let ended = std::panic::AssertUnwindSafe(|| notifier.notify_if_needed_relaxed(&word, || panic!("asked to")));
+        assert!(std::panic::catch_unwind(ended).is_err());
+        notifier.notify_if_needed_relaxed(&word, || notifications.set(1));
+        assert_eq!(notifications.get(), 1);
+    }
+
     #[test]
     fn a_thread_held_up_since_an_earlier_epoch_suppresses_no_notification() {
         for notified_before in [false, true] {

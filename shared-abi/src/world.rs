@@ -97,6 +97,8 @@ pub mod word {
     pub const FAILED_RANK: u64 = 0x88;
     /// Stepped when the words of PEERS start over, with zeros.
     pub const RUN: u64 = 0x90;
+    /// 1 while runs are under way: those of a launcher that calls all ranks; else 0.
+    pub const IN_RUN: u64 = 0x94;
     /// Which rank was lost, and why: UTF-8, at most [`LOST_TEXT_BYTES`], zeros behind a shorter one.
     pub const LOST_TEXT: u64 = 0xC0;
     /// Bytes of the text.
@@ -167,8 +169,10 @@ pub struct RankEntry {
     pub state: u32,
     /// Rank, live: 1 and the code it leaves with; 0 before.
     pub exit: u32,
+    /// Rank, live: barriers and meetings that it has numbered while no run was under way.
+    pub outside: u32,
     /// Zero.
-    pub reserved: u64,
+    pub reserved: u32,
     /// Where its segment starts in its home.
     pub seg_off: u64,
     /// Bytes of its segment.
@@ -176,6 +180,7 @@ pub struct RankEntry {
 }
 const _: () = assert!(size_of::<RankEntry>() == 64 && offset_of!(RankEntry, state) == 32);
 const _: () = assert!(offset_of!(RankEntry, exit) == 36 && offset_of!(RankEntry, seg_off) == 48);
+const _: () = assert!(offset_of!(RankEntry, outside) == 40);
 
 /// A range of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -500,6 +505,11 @@ impl WorldLayout {
     /// Where the word [`RankEntry::exit`] of a rank is.
     pub fn exit_word(&self, rank: RankId) -> u64 {
         self.entry(rank.0) + offset_of!(RankEntry, exit) as u64
+    }
+
+    /// Where the word [`RankEntry::outside`] of a rank is.
+    pub fn outside_word(&self, rank: RankId) -> u64 {
+        self.entry(rank.0) + offset_of!(RankEntry, outside) as u64
     }
 
     fn entry(&self, rank: u32) -> u64 {

@@ -7,7 +7,7 @@ use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault};
 use hamr_tests_xacc::claims::keeps;
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -282,4 +282,35 @@ pub fn takes_no_other(spec: &str) {
     let other = node.load_module(&other).map_err(|e| e.to_string()).expect("another module");
     let answer = other.named::<Calls>("hamr_tests_module_2::answer").expect("it has it");
     assert_eq!(answer.sync(()).expect("runs"), 42);
+}
+
+/// The module has no writable static of hamr's crates but those that are made for it: any other would be a second copy
+/// of the image's state, which the image does not change.
+pub fn statics(spec: &str) {
+    const KNOWN: [&str; 5] = [
+        // What `enter` keeps, what each call begins with, and in a process the text of a panic.
+        "6module5IMAGE",
+        "6shared6SHARED",
+        "4kind4LAST",
+        // No rank takes modules, and no module has tasks, which claim; what the image's have claimed is asked of it.
+        "5world4RANK",
+        "6claims6RANGES",
+    ];
+    let file = std::fs::read(module(spec).path).expect("it was built");
+    let elf = object::File::parse(&*file).expect("an ELF file");
+    let is_writable = |section: &object::Section<'_, '_>| {
+        // The table is read-only where it is loaded.
+        !section.name().is_ok_and(|name| name.contains(".rel.ro") || name == ".hamr.handlers")
+            && matches!(section.flags(), object::SectionFlags::Elf { sh_flags } if sh_flags & u64::from(object::elf::SHF_WRITE) != 0)
+    };
+    let of_hamr: Vec<&str> = elf
+        .symbols()
+        .filter(|symbol| symbol.size() != 0 && symbol.kind() != object::SymbolKind::Section)
+        .filter(|symbol| symbol.section_index().and_then(|at| elf.section_by_index(at).ok()).is_some_and(|at| is_writable(&at)))
+        .filter_map(|symbol| symbol.name().ok())
+        .filter(|name| ["9hamr_comm", "15hamr_shared_abi"].iter().any(|name_of| name.contains(name_of)))
+        .collect();
+    assert!(of_hamr.iter().any(|name| name.contains(KNOWN[1])), "a module uses a resource: {of_hamr:?}");
+    let others: Vec<&&str> = of_hamr.iter().filter(|name| !KNOWN.iter().any(|known| name.contains(known))).collect();
+    assert!(others.is_empty(), "state belongs into `hamr_comm::shared`, which modules follow: {others:?}");
 }

@@ -1,7 +1,7 @@
 //! How a module of a process runs its handlers. It has a copy of `std`, whose panics another copy cannot
 //! catch: they end here.
 
-use super::{Arguments, Context, Entry, Frame, Panic, Reply};
+use super::{Arguments, Context, Entry, Frame, Reply};
 use crate::fault::{TRACED_TEXT, Trace, cut, discard};
 use alloc::boxed::Box;
 use alloc::format;
@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 static LAST: Mutex<String> = Mutex::new(String::new());
 
-pub(super) fn enter(_: Panic) {
+pub(super) fn enter() {
     set_hook(Box::new(|info| {
         let text = info.payload_as_str().unwrap_or("panic");
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();

@@ -15,8 +15,8 @@ const ROWS: usize = 64;
 /// In the last word of a row that is used.
 const USED: u32 = 1 << 31;
 
-/// The keys that this rank has found: id, then rank and key. Words, and the last one stored last: a
-/// handler may be abandoned at any instruction.
+/// The keys that this rank has found: what was wanted ([`Wanted::fingerprint`]), then rank and key. Words, and the last
+/// one stored last: a handler may be abandoned at any instruction.
 pub(super) struct Keys([[AtomicU32; 3]; ROWS]);
 
 impl Keys {
@@ -24,21 +24,21 @@ impl Keys {
         Self([const { [const { AtomicU32::new(0) }; 3] }; ROWS])
     }
 
-    fn row(&self, at: RankId, id: u64) -> &[AtomicU32; 3] {
-        &self.0[(id as u32 ^ at.0) as usize % ROWS]
+    fn row(&self, at: RankId, wanted: u64) -> &[AtomicU32; 3] {
+        &self.0[(wanted as u32 ^ at.0) as usize % ROWS]
     }
 
-    fn get(&self, at: RankId, id: u64) -> Option<HandlerKey> {
-        let [low, high, found] = self.row(at, id).each_ref().map(|word| word.load(Ordering::Relaxed));
-        let is_it = u64::from(low) | u64::from(high) << 32 == id && found >> 16 == (USED >> 16) | at.0;
+    fn get(&self, at: RankId, wanted: u64) -> Option<HandlerKey> {
+        let [low, high, found] = self.row(at, wanted).each_ref().map(|word| word.load(Ordering::Relaxed));
+        let is_it = u64::from(low) | u64::from(high) << 32 == wanted && found >> 16 == (USED >> 16) | at.0;
         is_it.then_some(HandlerKey(found as u16))
     }
 
-    fn put(&self, at: RankId, id: u64, key: HandlerKey) {
-        let [low, high, found] = self.row(at, id);
+    fn put(&self, at: RankId, wanted: u64, key: HandlerKey) {
+        let [low, high, found] = self.row(at, wanted);
         found.store(0, Ordering::Relaxed);
-        low.store(id as u32, Ordering::Release);
-        high.store((id >> 32) as u32, Ordering::Release);
+        low.store(wanted as u32, Ordering::Release);
+        high.store((wanted >> 32) as u32, Ordering::Release);
         found.store(USED | at.0 << 16 | u32::from(key.0), Ordering::Release);
     }
 }
@@ -50,10 +50,18 @@ pub(crate) struct Wanted {
     pub(crate) is_task: bool,
 }
 
+impl Wanted {
+    /// Of all that decides whether a handler is the one: hashes of name and types, and the kind.
+    fn fingerprint(&self) -> u64 {
+        self.id ^ self.signature.rotate_left(32) ^ u64::from(self.is_task)
+    }
+}
+
 /// The key of a handler at a rank.
 pub(crate) fn handler_key(at: RankId, to: &Wanted) -> Result<HandlerKey, NotSent> {
     let here = Rank::here().filter(|here| at.0 < here.size).ok_or(NotSent::NotThere)?;
-    if let Some(key) = here.keys.get(at, to.id) {
+    let wanted = to.fingerprint();
+    if let Some(key) = here.keys.get(at, wanted) {
         return Ok(key);
     }
     let key = if at == here.me {
@@ -63,7 +71,7 @@ pub(crate) fn handler_key(at: RankId, to: &Wanted) -> Result<HandlerKey, NotSent
     } else {
         here.peers.home(at).map_or(Err(NotSent::NotThere), |home| find(home, to))?
     };
-    here.keys.put(at, to.id, key);
+    here.keys.put(at, wanted, key);
     Ok(key)
 }
 
@@ -99,6 +107,18 @@ fn check(key: u32, signature: u64, flags: u32, to: &Wanted) -> Result<HandlerKey
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Handlers that differ in one attribute are different ones.
+    #[test]
+    fn a_fingerprint_is_of_name_types_and_kind() {
+        let wanted = |id, signature, is_task| Wanted { id, signature, is_task }.fingerprint();
+        let all = [(1, 2, false), (3, 2, false), (1, 3, false), (1, 2, true), (2, 1, false)];
+        for (i, a) in all.iter().enumerate() {
+            for b in &all[..i] {
+                assert_ne!(wanted(a.0, a.1, a.2), wanted(b.0, b.1, b.2), "{a:?} and {b:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_key_is_that_of_its_rank_and_handler() {

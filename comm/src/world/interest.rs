@@ -5,11 +5,13 @@
 //! rank d                                    rank r
 //! publish a message in its lane at r        a group word is not zero: take it
 //! set bit d of r's rank words               take the rank words of its bits
-//! if it was clear, set the group's bit      look at the lanes of their bits
+//! if it was clear or the group's bit is     look at the lanes of their bits
+//! clear, set that
 //! ```
 //!
 //! Where rank d finds its bit set, r has not taken that word since, and finds the group's bit, or has
-//! taken it and is about to look at the word.
+//! taken it and is about to look at the word; or a task of d was ended between the two bits. Then the
+//! group's bit is clear, unless another rank of the word has set it.
 
 use super::RankSet;
 use hamr_shared_abi::ids::RankId;
@@ -60,13 +62,13 @@ impl SharedBits for &AtomicU32 {
 pub fn announce<W: SharedBits>(me: RankId, word: impl Fn(InterestWord) -> Option<W>) {
     let at = me.0 / 32;
     let bit = 1 << (me.0 % 32);
+    let groups_bit = 1 << (at % 32);
     // I1, of which I2 is the other end.
-    if let Some(ranks) = word(InterestWord::Ranks(at))
-        && ranks.set_bits(bit) & bit == 0
-        && let Some(group) = word(InterestWord::Group(at / 32))
+    if let (Some(ranks), Some(group)) = (word(InterestWord::Ranks(at)), word(InterestWord::Group(at / 32)))
+        && (ranks.set_bits(bit) & bit == 0 || group.load() & groups_bit == 0)
     {
         // I3, of which I4 is the other end.
-        group.set_bits(1 << (at % 32));
+        group.set_bits(groups_bit);
     }
 }
 
@@ -94,4 +96,50 @@ pub fn collect<W: SharedBits>(groups: u32, word: impl Fn(InterestWord) -> Option
 #[cfg(all(feature = "tasks", feature = "world"))]
 pub(super) fn is_announced<W: SharedBits>(groups: u32, word: impl Fn(InterestWord) -> Option<W>) -> bool {
     (0..groups).any(|at| word(InterestWord::Group(at)).is_some_and(|group| group.load() != 0))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+
+    /// A word, and how many of the next changes are made before the task is ended.
+    #[derive(Clone, Copy)]
+    struct Bits<'b>(&'b Cell<u32>, &'b Cell<u32>);
+
+    impl SharedBits for Bits<'_> {
+        fn load(self) -> u32 {
+            self.0.get()
+        }
+        fn set_bits(self, bits: u32) -> u32 {
+            let before = self.0.get();
+            if self.1.get() != 0 {
+                self.1.set(self.1.get() - 1);
+                self.0.set(before | bits);
+            }
+            before
+        }
+        fn take_bits(self) -> u32 {
+            self.0.replace(0)
+        }
+    }
+
+    /// On bare metal a task may be ended between the two words in which it announces a message.
+    #[test]
+    fn an_announcement_after_one_that_was_ended_is_found() {
+        for changes in 0..=2 {
+            let (group, ranks, left) = (Cell::new(0), Cell::new(0), Cell::new(changes));
+            let word = |word| match word {
+                InterestWord::Group(0) => Some(Bits(&group, &left)),
+                InterestWord::Ranks(0) => Some(Bits(&ranks, &left)),
+                _ => None,
+            };
+            announce(RankId(3), word);
+            left.set(u32::MAX);
+            announce(RankId(3), word);
+            let mut found = RankSet::EMPTY;
+            collect(1, word, &mut found);
+            assert_eq!(found.next(0), Some(RankId(3)), "ended after {changes} changes");
+        }
+    }
 }

@@ -77,7 +77,7 @@ pub struct Rank {
     /// Where the handlers are that it calls.
     #[cfg(all(feature = "tasks", feature = "world"))]
     keys: handlers::Keys,
-    /// Barriers that it has entered, and the run that they belong to. Only the dispatcher's thread
+    /// Barriers that have ended, and the run that they belong to. Only the dispatcher's thread
     /// uses them.
     barriers: AtomicU32,
     run: AtomicU32,

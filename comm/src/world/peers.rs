@@ -7,10 +7,10 @@
 use super::{MOST_RANKS, PerRank, push};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use super::{RankSet, interest};
-use crate::wait::Notifier;
+use crate::wait::{Notifier, WaitWord};
 use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::preamble::word::DEVICE_WAIT;
-use hamr_shared_abi::sync::Coherent;
+use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{KeptWord, Window, Word};
 use hamr_shared_abi::world::{PeersLayout, Range, WorldFault, WorldLayout, word};
 #[cfg(all(feature = "tasks", feature = "world"))]
@@ -47,6 +47,9 @@ pub struct Peers {
     /// Where in the directory this rank's state is.
     #[cfg(all(feature = "tasks", feature = "world"))]
     state: u64,
+    /// And its count of what it has done outside of runs.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    outside: u64,
 }
 
 impl Peers {
@@ -125,6 +128,8 @@ impl Peers {
             process: |_| None,
             #[cfg(all(feature = "tasks", feature = "world"))]
             state: world.state_word(me),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            outside: world.outside_word(me),
         })
     }
 
@@ -144,20 +149,23 @@ impl Peers {
     /// Notifies a rank that sleeps, of all that this one has published for it: rules 21 and 22 (abi §7)
     /// at once.
     pub(super) fn wake(&self, rank: RankId) {
-        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize)
-            && notifier.needs_notify::<Coherent>(wait.word())
-        {
-            (self.notify)(rank);
+        Coherent::full();
+        self.wake_relaxed(rank);
+    }
+
+    /// Rule 21 alone: [`Self::wake`] follows when this rank has nothing else to do. A task may be ended at any
+    /// instruction: the rank counts as notified when it is.
+    pub(super) fn wake_relaxed(&self, rank: RankId) {
+        if self.waits.get(rank.0 as usize).is_some_and(|(wait, _)| wait.word().is_odd()) {
+            self.notify(rank);
         }
     }
 
-    /// Rule 21 alone: [`Self::wake`] follows when this rank has nothing else to do.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn wake_relaxed(&self, rank: RankId) {
-        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize)
-            && notifier.needs_notify_relaxed(wait.word())
-        {
-            (self.notify)(rank);
+    #[cold]
+    #[inline(never)]
+    fn notify(&self, rank: RankId) {
+        if let Some((wait, notifier)) = self.waits.get(rank.0 as usize) {
+            notifier.notify_if_needed_relaxed(wait.word(), || (self.notify)(rank));
         }
     }
 
@@ -253,6 +261,22 @@ impl Peers {
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         let valid = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         heapless::String::try_from(valid).unwrap_or_default()
+    }
+
+    /// A number of a barrier or meeting is taken: is it of no run? Then its partners may not take theirs.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn note_outside(&self) {
+        if self.word(word::IN_RUN).is_some_and(|in_run| in_run.load() == 0) {
+            self.count_outside();
+        }
+    }
+
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cold]
+    fn count_outside(&self) {
+        if let Some(outside) = self.word(self.outside) {
+            outside.publish(outside.load().wrapping_add(1));
+        }
     }
 
     /// No task of this rank waits for a lost rank any more.

@@ -5,7 +5,9 @@ use crate::fault::Fault;
 #[cfg(all(feature = "tasks", feature = "world"))]
 use crate::task::wait::Wait;
 use crate::task::{Interrupted, Place, Reason, Task};
-use core::sync::atomic::{AtomicU32, Ordering};
+#[cfg(all(feature = "tasks", feature = "world"))]
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering;
 use hamr_shared_abi::task_line::WaitKind;
 use hamr_shared_abi::window::Word;
 
@@ -80,24 +82,24 @@ impl Rank {
         self.peers.signal(self.me, from, word).ok_or(OutOfReach::Word(word))
     }
 
-    /// The number of this rank's next barrier. It begins anew when the words do.
-    fn enter_barrier(&self) -> u32 {
-        self.begin_anew();
-        next(&self.barriers)
-    }
-
-    /// When the words have started over, so do the counts of what ranks publish there.
-    fn begin_anew(&self) {
+    /// When the words have started over, so do the counts of what ranks publish there. Returns which time it is. A
+    /// count outside of runs is stated to the launcher, which has the words start over before the next run.
+    fn begin_anew(&self) -> u32 {
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        self.peers.note_outside();
         let run = self.peers.run();
         if self.run.load(Ordering::Relaxed) != run {
-            self.run.store(run, Ordering::Relaxed);
             self.barriers.store(0, Ordering::Relaxed);
             #[cfg(all(feature = "tasks", feature = "world"))]
             self.meetings.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+            // Last: a task that is ended before this leaves it to the next one.
+            self.run.store(run, Ordering::Release);
         }
+        run
     }
 }
 
+#[cfg(all(feature = "tasks", feature = "world"))]
 fn next(count: &AtomicU32) -> u32 {
     let next = count.load(Ordering::Relaxed).wrapping_add(1);
     count.store(next, Ordering::Relaxed);
@@ -144,19 +146,21 @@ impl Task<'_> {
     /// seen behind it. One task of a rank at a time; on a device alone it does nothing.
     ///
     /// # Errors
-    /// The wait was interrupted.
+    /// The wait was interrupted. The next call goes on with the same barrier.
     #[track_caller]
     pub fn barrier(&self) -> Result<(), Interrupted> {
         let Some(rank) = Rank::here() else { return Ok(()) };
         let Rank { me, size, ref peers, .. } = *rank;
-        let count = rank.enter_barrier();
+        let run = rank.begin_anew();
+        // It counts when it ends: one that was interrupted is entered again.
+        let count = rank.barriers.load(Ordering::Relaxed).wrapping_add(1);
         let place = Place::caller();
         disseminate(
             me,
             size,
             |to, round| {
-                // W3, of which W4 is the other end.
-                if let Some(word) = peers.barrier(to, round) {
+                // W3, of which W4 is the other end. Where words have started over, they are of another run.
+                if let Some(word) = peers.barrier(to, round).filter(|_| peers.run() == run) {
                     word.publish(count);
                     peers.wake(to);
                 }
@@ -166,10 +170,13 @@ impl Task<'_> {
                 let writer = (me.0 + size - ((1 << round) % size)) % size;
                 // W4, of which W3 is the other end.
                 self.wait_for_peer(Reason::of(WaitKind::BARRIER, writer as u16, 0, place), || {
-                    has_come(word.observe(), count)
-                })
+                    has_come(word.observe(), count) || peers.run() != run
+                })?;
+                if peers.run() == run { Ok(()) } else { Err(Interrupted::Cancelled) }
             },
-        )
+        )?;
+        rank.barriers.store(count, Ordering::Relaxed);
+        Ok(())
     }
 }
 

@@ -76,7 +76,7 @@ impl Device {
     }
 
     /// Waits until no call is in flight, or the device is lost.
-    fn await_replies(&self, limit: Duration) -> Result<(), String> {
+    pub(crate) fn await_replies(&self, limit: Duration) -> Result<(), String> {
         let begin = Instant::now();
         while let Some(handler) = self.in_flight() {
             self.check_peer();

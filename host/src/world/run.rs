@@ -10,6 +10,9 @@ use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;
 
+/// How long calls of one rank alone are waited for that may still count.
+const STRAYS: Duration = Duration::from_secs(2);
+
 const NOT_SENT: &str = "before it was sent";
 
 /// What runs of a world share; its lock is taken for a whole run, unless that was started.
@@ -19,6 +22,8 @@ pub(super) struct Runs {
     streams: Vec<SharedStream>,
     /// Those that were started and have not ended, and the failure of one that has.
     pub(super) open: Open,
+    /// What ranks had counted outside of runs when the words started over last.
+    outside: Vec<u32>,
 }
 
 impl World {
@@ -83,6 +88,7 @@ impl World {
         let mut runs = self.begin_run(Before::Ended)?;
         let outcome = self.calls(&runs, begin).wait(failed);
         runs.open.is_stale = outcome.is_err();
+        self.end_run(&runs);
         outcome
     }
 
@@ -131,15 +137,31 @@ impl World {
             let stream = node.shared_stream().map_err(|why| self.not_begun(rank, why))?;
             runs.streams.push(stream);
         }
-        if runs.open.is_stale {
+        // A call of one rank alone has numbers that its partners do not have.
+        let outside = self.watched.outside();
+        runs.outside.resize(outside.len(), 0);
+        let strays = runs.open.is_empty() && runs.outside != outside;
+        if runs.open.is_stale || strays {
             for (rank, stream) in runs.streams.iter().enumerate() {
                 // No call of that run writes a word any more.
                 stream.flush().map_err(|why| self.not_begun(rank, why))?;
             }
+            if strays {
+                // One that was given up has not ended yet; another may go on beside the run.
+                self.nodes().iter().for_each(|node| drop(node.device().await_replies(STRAYS)));
+            }
             self.watched.restart_words();
-            runs.open.is_stale = false;
+            (runs.open.is_stale, runs.outside) = (false, outside);
         }
+        self.watched.say_in_run(true);
         Ok(runs)
+    }
+
+    /// Behind the end of a run.
+    pub(super) fn end_run(&self, runs: &Runs) {
+        if runs.open.is_empty() {
+            self.watched.say_in_run(false);
+        }
     }
 
     fn not_begun<E>(&self, rank: usize, why: Error) -> RunError<E> {

@@ -97,6 +97,7 @@ where
         };
         if let Some(mut runs) = runs {
             runs.open.look(&mut Context::from_waker(Waker::noop()));
+            self.world.end_run(&runs);
         }
         lock(&self.run).has_ended
     }
@@ -120,6 +121,7 @@ where
             runs.open.look(task);
             if lock(&self.run).has_ended { Ok(()) } else { Err(runs.open.until()) }
         });
+        self.world.end_run(&runs);
         let outcome = lock(&self.run).calls.outcome();
         // Said now; that of another run is not.
         runs.open.failed.take_if(|failed| std::ptr::addr_eq(Arc::as_ptr(failed), Arc::as_ptr(&self.run)));
@@ -184,6 +186,11 @@ impl<V: Send, E: fmt::Debug + Send> Ongoing for Mutex<Started<V, E>> {
 }
 
 impl Open {
+    /// Has each run that was started ended?
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// The failure of a run, if no wait has returned it.
     pub(super) fn take_failure(&mut self) -> Option<(usize, String)> {
         self.failed.take()?.failure()

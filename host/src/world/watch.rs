@@ -89,6 +89,17 @@ impl Watched {
         publish(&self.front, word::RUN, run.wrapping_add(1));
     }
 
+    /// Calls to all ranks are under way from now on, or none is.
+    pub(super) fn say_in_run(&self, in_run: bool) {
+        publish(&self.front, word::IN_RUN, in_run.into());
+    }
+
+    /// What each rank has counted outside of runs.
+    pub(super) fn outside(&self) -> Vec<u32> {
+        let ranks = (0..self.nodes.len() as u32).map(RankId);
+        ranks.map(|rank| self.front.word(self.layout.outside_word(rank)).map_or(0, Word::observe)).collect()
+    }
+
     /// The watching thread returns soon.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);

@@ -77,6 +77,16 @@ pub fn clear_resource(cx: &mut Context) -> bool {
     was
 }
 
+/// Asks what a context knows.
+#[offload]
+pub fn asks(cx: &mut Context, x: BufferPtr<u32>) -> Result<u64, Fault> {
+    let known = u64::from(cx.world().is_some()) + u64::from(cx.cancelled()) + u64::from(cx.deadline_us());
+    let mut copy = [0];
+    cx.copy_out(x, &mut copy)?;
+    cx.copy_in(&copy, x)?;
+    Ok(known + u64::from(copy[0]) + cx.words(x)?.get(0).map_or(0, |word| u64::from(word.load())))
+}
+
 /// In a process: uses a variable of the thread that has a destructor.
 #[offload]
 pub fn of_thread(_cx: &mut Context) -> u64 {

@@ -18,7 +18,7 @@ macro_rules! machines {
             }
 
             #[test]
-            fn red_an_abandoned_call_poisons_what_it_used() {
+            fn an_abandoned_call_poisons_what_it_used() {
                 modules::poisons(SPEC);
             }
 
@@ -40,6 +40,11 @@ macro_rules! machines {
             #[test]
             fn a_module_ends_with_its_epoch() {
                 modules::restarts(SPEC);
+            }
+
+            #[test]
+            fn a_module_has_no_state_of_the_runtime() {
+                modules::statics(SPEC);
             }
 
             #[test]

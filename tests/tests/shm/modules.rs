@@ -71,8 +71,13 @@ fn an_image_without_the_feature_takes_none() {
 }
 
 #[test]
-fn red_an_abandoned_call_poisons_what_it_used() {
+fn an_abandoned_call_poisons_what_it_used() {
     modules::poisons("shm");
+}
+
+#[test]
+fn a_module_has_no_state_of_the_runtime() {
+    modules::statics("shm");
 }
 
 #[test]

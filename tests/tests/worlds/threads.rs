@@ -5,13 +5,13 @@ mod claims;
 
 use hamr::{Options, World, WorldOptions};
 use hamr_comm::world::RankId;
-use hamr_comm::{Fault, Task};
+use hamr_comm::{Call, Context, Fault, Handler, Task, TaskCallError, Why, offload};
 use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
 use hamr_tests_kernels::host_calls::{Callback, call_back};
 use hamr_tests_kernels::{echo, wait_at};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 fn world(ranks: usize) -> World {
@@ -290,4 +290,78 @@ fn a_world_that_does_not_start_leaves_no_thread() {
     let world = devices::runtime().world_of_images(&ranks, WorldOptions { rank, ..options });
     assert!(world.is_err());
     assert_eq!(threads("rank 1 (thread)"), 0, "it serves a world that nobody has");
+}
+
+macro_rules! same_name {
+    ($name:ident, $value:ty) => {
+        enum $name {}
+        impl Handler for $name {
+            const NAME: &'static str = "hamr_tests::world_threads::same_name";
+            const BODY: u64 = 0;
+            const FLAGS: u32 = 1;
+            type Kind = Context<'static>;
+            type Args = ($value,);
+            type Output = $value;
+            fn run(_: &mut Context<'_>, (value,): ($value,)) -> $value {
+                value
+            }
+        }
+    };
+}
+same_name!(SameU32, u32);
+same_name!(SameF32, f32);
+
+#[offload(name = "hamr_tests::world_threads::same_name")]
+fn same(_cx: &mut Context, value: u32) -> u32 {
+    value
+}
+
+/// A rank remembers where a handler is by all that decides that.
+#[test]
+fn a_handler_of_other_types_is_refused_also_when_its_name_is_known() {
+    let world = world(1);
+    let code = world.run_program(|task| {
+        let me = task.world().ok_or_else(|| Fault::msg("no rank"))?.me();
+        let call = |task: &Task<'_>| task.sync(me, Call::<SameF32>::new((1.5,)));
+        let why = |e: TaskCallError<_>| e.why();
+        let first = call(task).map_err(why);
+        if first != Err(Some(Why::OtherTypes)) {
+            return Err(Fault::msg("the first call of other types was not refused"));
+        }
+        if task.sync(me, Call::<SameU32>::new((1,))).is_err() {
+            return Err(Fault::msg("a call of its own types was refused"));
+        }
+        match call(task).map_err(why) {
+            Err(Some(Why::OtherTypes)) => Ok(0),
+            _ => Err(Fault::msg("it was called with other types")),
+        }
+    });
+    assert_eq!(code.map_err(|e| e.to_string()), Ok(0));
+}
+
+/// A rank that waits for the others in steps, each with a limit, comes out of the barrier with them.
+#[test]
+fn a_barrier_that_is_tried_again_is_the_same_one() {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let world = world(2);
+        let code = world.run_program(|task| {
+            let me = task.world().ok_or_else(|| Fault::msg("no rank"))?.me();
+            if me.0 == 1 {
+                task.sleep(200_000)?;
+                task.barrier()?;
+                return Ok(0);
+            }
+            loop {
+                let _step = task.within(Duration::from_millis(20));
+                match task.barrier() {
+                    Ok(()) => return Ok(0),
+                    Err(hamr_comm::Interrupted::Deadline) => {}
+                    Err(why) => return Err(why.into()),
+                }
+            }
+        });
+        let _ = tell.send(code.map_err(|e| e.to_string()));
+    });
+    assert_eq!(told.recv_timeout(Duration::from_secs(3)), Ok(Ok(0)), "rank 0 waits for more barriers of rank 1");
 }

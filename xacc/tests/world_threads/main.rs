@@ -1,6 +1,7 @@
 //! Assignments between arrays, and between images of coarrays, on ranks that are threads, against the
 //! same assignment of whole arrays.
 
+mod alone;
 mod coarray;
 mod failed;
 mod gmove;

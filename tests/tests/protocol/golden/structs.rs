@@ -104,6 +104,7 @@ fn world() {
         node: 5,
         state: RankState::LEFT.0,
         exit: 6,
+        outside: 0,
         reserved: 0,
         seg_off: 0x0102_0304_0506_0708,
         seg_len: 0x0A0B_0C0D_0E0F,

@@ -1,22 +1,19 @@
-//! Counts of runs: a call that is no run steps them on one rank alone.
+//! Calls of one rank alone, which are no part of a run: the next run's numbers are its own.
 
-use hamr::{CallOptions, Runtime, World};
+use super::world;
+use hamr::CallOptions;
 use hamr_comm::Fault;
 use hamr_xacc::prelude::*;
 use std::time::{Duration, Instant};
 
-fn world(ranks: u32) -> World {
-    Runtime::new().expect("a runtime").world_of_threads(ranks as usize).expect("a world")
-}
-
 /// A program.
 #[offload]
-pub fn summed(w: &mut Spmd, x: f64) -> Result<f64, Fault> {
+pub(crate) fn summed(w: &mut Spmd, x: f64) -> Result<f64, Fault> {
     w.reduce(Sum, x)
 }
 
 #[test]
-fn x8_a_program_that_one_rank_was_called_with_alone_spoils_no_run() {
+fn a_program_that_one_rank_was_called_with_alone_spoils_no_run() {
     let world = world(2);
     let run = |x| world.run_within(summed::with(x), Duration::from_secs(4)).map_err(|e| e.to_string());
     assert_eq!(run(1.0), Ok(2.0));
@@ -30,7 +27,7 @@ fn x8_a_program_that_one_rank_was_called_with_alone_spoils_no_run() {
 
 /// Meets the other ranks, and says how long that took.
 #[offload]
-pub fn meets(task: &mut hamr_comm::Task, late: u64) -> Result<u64, Fault> {
+pub(crate) fn meets(task: &mut hamr_comm::Task, late: u64) -> Result<u64, Fault> {
     let begin = task.micros();
     while task.world().is_some_and(|world| world.me().0 == 1) && task.micros() - begin < late {
         std::thread::yield_now();
@@ -41,7 +38,7 @@ pub fn meets(task: &mut hamr_comm::Task, late: u64) -> Result<u64, Fault> {
 }
 
 #[test]
-fn x8_a_barrier_that_one_rank_was_in_alone_is_over() {
+fn a_barrier_that_one_rank_was_in_alone_is_over() {
     let world = world(2);
     let run = |late| world.run_within(meets::with(late), Duration::from_secs(5)).map_err(|e| e.to_string());
     assert!(run(0).is_ok());
