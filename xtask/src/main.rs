@@ -18,6 +18,7 @@ mod kernels;
 mod machines;
 mod metadata;
 mod new;
+mod parallel;
 mod performance;
 mod process;
 mod programs;
