@@ -41,9 +41,31 @@ use std::time::{Duration, Instant};
 /// Opens a device with these options.
 pub type Open = fn(Options) -> Node;
 
-/// The list of cases. `$open` is a path to a function of type [`Open`].
+/// The list of cases. `$open` is a path to a function of type [`Open`]. With `smoke:` a quarter of them: start, sleep, crash,
+/// restart and long values, for a board whose image has the code of another one that passes all.
 #[macro_export]
 macro_rules! conformance {
+    (smoke: $open:path) => {
+        $crate::__conformance! { $open;
+            values { inline, every_length, many_buffers, of_any_length }
+            outcomes { own_errors, a_panic, many_panics, ping_and_info }
+            order { every_path_in_submission_order, queued_calls_keep_order }
+            tasks {
+                all_places_wait_at_once, a_deadline_ends_each_wait, a_sleep_lasts_its_time, a_panic_beside_waiting_tasks,
+                a_restart_with_waiting_tasks
+            }
+            host_calls { every_place, many_calls, a_restart_beside_bodies }
+            pings { beside_a_runaway }
+            ending { deadline_of_a_sync_call, the_device_knows_the_deadline, cancel_while_it_runs }
+            streams { shared_by_threads }
+            puts { every_length }
+            memory { there_and_back, copies }
+            transfers { come_in_submission_order }
+            chains { results_travel }
+            one_way { sent_calls_run }
+            restart { outstanding_calls_end_once, streams_and_buffers_go_on, again_and_again, waited_for }
+        }
+    };
     ($open:path) => {
         $crate::__conformance! { $open;
             values { inline, every_length, many_buffers, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send, of_any_length }

@@ -37,14 +37,14 @@ pub fn children(parent: u32) -> Vec<u32> {
     processes().filter_map(|p| id(&p)).filter(|p| is_child(p) && !has_ended(*p)).collect()
 }
 
-/// The command that runs this test program again, for one ignored test beside the calling one.
+/// The command that runs this test program again, for one ignored test: by its path, or beside the calling one.
 ///
 /// # Panics
 /// When it is not called by a test's own thread, whose name has the module.
 pub fn again(test: &str) -> Command {
     let me = std::thread::current();
     let module = me.name().expect("a test's thread").rsplit_once("::").map_or("", |(module, _)| module);
-    let test = if module.is_empty() { test.to_owned() } else { format!("{module}::{test}") };
+    let test = if module.is_empty() || test.contains("::") { test.to_owned() } else { format!("{module}::{test}") };
     let mut command = Command::new(std::env::current_exe().expect("this test"));
     command.args(["--exact", &test, "--ignored", "--nocapture"]);
     command

@@ -43,9 +43,14 @@ macro_rules! sleeping {
             const KIND: $crate::sleeping::Kind =
                 $crate::sleeping::Kind { spec: $spec, launcher: $launcher, rounds: $rounds };
             $crate::__sleeping! { KIND;
-                no_notification_is_lost, no_notification_is_lost_beside_prepare_wait, threads_sleep_together, tasks_are_woken_once,
+                no_notification_is_lost_beside_prepare_wait, threads_sleep_together, tasks_are_woken_once,
                 tasks_and_threads, dropped_notifications_cost_time_only, a_lost_device_wakes_its_host,
                 idle_takes_no_processor, spinning_never_sleeps
+            }
+            /// How often a side sleeps at least.
+            mod alone {
+                use super::*;
+                $crate::__sleeping! { KIND; no_notification_is_lost }
             }
         }
         mod hal {
@@ -57,12 +62,15 @@ macro_rules! sleeping {
                 $crate::hal::a_drivers_sensor(KIND);
             }
             #[test]
-            fn a_delay() {
-                $crate::hal::a_delay(KIND);
-            }
-            #[test]
             fn pins() {
                 $crate::hal::pins(KIND);
+            }
+            mod alone {
+                use super::*;
+                #[test]
+                fn a_delay() {
+                    $crate::hal::a_delay(KIND);
+                }
             }
         }
     };

@@ -19,6 +19,7 @@ mod kernels;
 mod machines;
 mod metadata;
 mod new;
+mod parallel;
 mod passed;
 mod performance;
 mod process;

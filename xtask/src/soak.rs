@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(3 * 3600);
 /// What is repeated: its name, tests as `BINARY::MODULE`, the variable by which they get their number, and the number of a soak.
 const MODES: [(&str, &str, &str, u64); 3] = [
     ("calls", "worlds::nested", "HAMR_SOAK_CALLS", 1_000_000),
-    ("kills", "worlds::kills", "HAMR_SOAK_KILLS", 1000),
+    ("kills", "worlds::alone::kills", "HAMR_SOAK_KILLS", 1000),
     ("messages", "gas::soak", "HAMR_SOAK_MESSAGES", 10_000_000),
 ];
 

@@ -1,13 +1,14 @@
 //! Starts of QEMU, and how they fail: the program, the image, the host. The conformance suite
 //! (`riscv64.rs` and so on) tests a device that serves.
 
+mod alone;
+
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{CallError, Error, Image, Node, Options, Runtime};
 use hamr_comm::abi::ids::Isa;
 use hamr_tests::conformance::{Gate, options, until};
 use hamr_tests::devices::{image, open, runtime};
 use hamr_tests::processes::{children, has_ended, host_in_a_call, windows_of};
-use hamr_tests::times::within;
 use hamr_tests_kernels::{echo, wait_at};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const DEVICE: &str = "qemu:riscv64";
-const SOON: Duration = Duration::from_secs(1);
-
 fn image_for(spec: &str) -> PathBuf {
     let target = runtime().target(spec).expect("a known device").expect("it takes an image");
     image(spec).resolve(&target).expect("the image").path
@@ -306,38 +305,6 @@ fn works(node: &Node) {
 }
 
 #[test]
-fn a_killed_machine_is_named_and_restarted() {
-    within(SOON, || {
-        let node = open(DEVICE, options());
-        assert_eq!((node.info().link.as_str(), node.info().isa, node.info().pid), ("qemu", Isa::RISCV64, 0));
-        assert!(node.info().start > Duration::ZERO);
-        works(&node);
-        let (gate, first) = (Gate::new(&node), the_machine());
-        let (outcome, took) = std::thread::scope(|scope| {
-            let caller = scope.spawn(|| (node.sync(wait_at::with(gate.ptr(), 1)), Instant::now()));
-            gate.wait_for(1);
-            let begin = Instant::now();
-            kill(first);
-            let (outcome, end) = caller.join().expect("returns");
-            (outcome, end - begin)
-        });
-        match outcome {
-            Err(e @ CallError::DeviceLost(..)) => contains_all(&e.to_string(), &[DEVICE, "wait_at", "signal: 9"]),
-            other => panic!("expected a lost device, got {other:?}"),
-        }
-        node.restart().expect("starts again");
-        assert_eq!(node.info().epoch, 2);
-        works(&node);
-        let second = the_machine();
-        assert!(second != first);
-        drop(gate);
-        drop(node);
-        assert!(has_ended(second) && machines().is_empty());
-        took
-    });
-}
-
-#[test]
 fn the_thread_that_opened_a_device_may_end() {
     let node = std::thread::spawn(|| open(DEVICE, options())).join().expect("opens");
     // The kernel kills a machine when the thread that forked it ends, so that must be another
@@ -399,21 +366,4 @@ fn host_to_be_killed() {
     println!("\ndevice {}", the_machine());
     // Until it is killed; if that does not happen, the test runner must not wait for ever.
     std::thread::sleep(Duration::from_secs(60));
-}
-
-#[test]
-fn a_killed_host_leaves_no_machine() {
-    within(SOON, || {
-        let (mut host, machine) = host_in_a_call("host_to_be_killed", HELPER, "1");
-        assert!(!has_ended(machine));
-        let window = windows_of(Path::new(&format!("/proc/{machine}"))).pop().expect("the machine has it open");
-        host.kill().expect("our child");
-        let begin = Instant::now();
-        host.wait().expect("our child");
-        // The device runs a handler that would wait for ever.
-        until("the machine has ended", || has_ended(machine));
-        let took = begin.elapsed();
-        assert!(!window.exists());
-        took
-    });
 }

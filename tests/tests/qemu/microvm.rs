@@ -1,4 +1,4 @@
-//! The conformance suite on a board that is part of neither the runtime nor the host library: the
+//! A part of the conformance suite on a board that is part of neither the runtime nor the host library: the
 //! image of `tests/microvm`, in a machine that is a row of this file. `docs/porting.md` describes
 //! how to make such a board.
 
@@ -30,7 +30,8 @@ fn open(options: Options) -> Node {
     RUNTIME.open_with(MICROVM.name, FILE.clone(), options).expect("a device")
 }
 
-hamr_tests::conformance!(open);
+// But for its board the image is that of `qemu:x86_64`.
+hamr_tests::conformance!(smoke: open);
 
 #[test]
 fn device_record_names_the_board() {

@@ -1,12 +1,16 @@
 //! Worlds whose ranks are processes and threads.
 
 mod calls;
-mod ends;
-mod kills;
-mod large;
 mod layout;
 mod nested;
 mod peers;
 mod programs;
 mod shm;
 mod threads;
+
+/// Worlds that must end within two seconds, and one that is larger than this machine.
+mod alone {
+    mod ends;
+    mod kills;
+    mod large;
+}

@@ -14,6 +14,7 @@ mod server;
 
 use crate::machines::{MACHINES, can_run, device};
 use crate::metadata::Metadata;
+use crate::parallel::{each, lock};
 use crate::test::Outcome;
 use crate::{Error, child, image};
 use hamr_qemu::Machine;
@@ -23,12 +24,16 @@ use packages::Packages;
 use programs::Programs;
 use script::Script;
 use server::Server;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The time for one guest, from start to end. A quiet machine needs a tenth of it.
 const LIMIT: Duration = Duration::from_secs(900);
+/// Guests at a time: each boots on one processor, and then mostly waits, with its device, for what must be given up.
+const AT_ONCE: usize = 2;
 /// The time for a command outside of guests.
 const SHORT: Duration = Duration::from_secs(300);
 
@@ -118,19 +123,22 @@ impl Lab {
     }
 
     fn run(&self, machines: &[&Machine], extent: Extent) -> Result<String, Error> {
-        let mut notes = Vec::new();
-        for (index, machine) in machines.iter().enumerate() {
-            let is_first = index == 0;
+        let images = machines.iter().map(|machine| image::build("hamr-checks", &device(machine)));
+        let images: Vec<PathBuf> = images.collect::<Result<_, _>>()?;
+        let guests: Vec<_> = machines.iter().copied().zip(images).enumerate().collect();
+        let results = Mutex::new(BTreeMap::new());
+        each(&guests, AT_ONCE, |(index, (machine, image))| {
             let begin = Instant::now();
-            self.host_and_device(machine, extent, is_first)?;
-            notes.push(format!("{} {:.1} s", machine.name, begin.elapsed().as_secs_f64()));
-        }
+            let result = self.host_and_device(machine, image, extent, *index == 0);
+            let note = result.map(|()| format!("{} {:.1} s", machine.name, begin.elapsed().as_secs_f64()));
+            lock(&results).insert(*index, note);
+        });
+        let notes: Vec<String> = std::mem::take(&mut *lock(&results)).into_values().collect::<Result<_, _>>()?;
         Ok(notes.join(", "))
     }
 
     /// Two machines over one memory.
-    fn host_and_device(&self, machine: &Machine, extent: Extent, is_first: bool) -> Result<(), Error> {
-        let image = image::build("hamr-checks", &device(machine))?;
+    fn host_and_device(&self, machine: &Machine, image: &Path, extent: Extent, is_first: bool) -> Result<(), Error> {
         let mut script = Script::new();
         script.load(&script::UIO);
         script.load(&script::VFIO);
@@ -145,15 +153,17 @@ impl Lab {
             script.lost_and_found();
             script.removal();
         }
-        let server = Server::start(&self.folder, MEMORY)?;
-        let mut running = Some(machine::device(machine, &image, &server)?);
-        let mut guest = self.guest(script, &server)?;
+        let folder = self.folder.join(machine.name);
+        std::fs::create_dir(&folder).map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
+        let server = Server::start(&folder, MEMORY)?;
+        let mut running = Some(machine::device(machine, image, &server)?);
+        let mut guest = self.guest(script, &server, &folder)?;
         let react = |line: &str| {
             match line {
                 script::KILL_DEVICE => running = None,
                 script::START_DEVICE => {
                     running = None;
-                    running = Some(machine::device(machine, &image, &server)?);
+                    running = Some(machine::device(machine, image, &server)?);
                 }
                 _ => {}
             }
@@ -162,8 +172,8 @@ impl Lab {
         watch(machine.name, &mut guest, react)
     }
 
-    fn guest(&self, script: Script, server: &Server) -> Result<Guest, Error> {
-        let path = self.folder.join("initramfs");
+    fn guest(&self, script: Script, server: &Server, folder: &Path) -> Result<Guest, Error> {
+        let path = folder.join("initramfs");
         let archive = self.archive(script.finish())?;
         std::fs::write(&path, archive).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
         Guest::start(&self.kernel, &path, server, LIMIT)

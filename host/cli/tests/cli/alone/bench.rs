@@ -1,6 +1,6 @@
 //! `hamr bench` as users run it: a few rows, as text and as JSON.
 
-use super::common::{Run, hamr};
+use crate::common::{Run, hamr};
 use serde_json::Value;
 
 /// The rows of a run, by name.
