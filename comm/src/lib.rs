@@ -70,6 +70,7 @@ pub use task::{Interrupted, Target, Task};
 pub use why::Why;
 
 pub use hamr_shared_abi as abi;
+pub use hamr_shared_abi::ids::NodeId;
 
 /// Handlers that every image has.
 pub mod builtin {

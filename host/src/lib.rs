@@ -38,6 +38,9 @@
 //! Who may depend on it: host programs, `host/cli`, `tests`. It depends on `hamr-comm`, never on
 //! handler crates.
 
+// A stream that is closed or full must not end a program by a panic: `io::{print, note}`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub use hamr_comm::abi::ids::{Isa, NodeId, RankId};
 pub use hamr_comm::abi::image::ImageKind;
 pub use hamr_comm::abi::rings::LogLevel;

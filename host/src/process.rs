@@ -277,3 +277,17 @@ impl Link for ProcessLink {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_beyond_the_set_is_refused() {
+        for cpu in [rustix::thread::CpuSet::MAX_CPU, usize::MAX] {
+            let error = pin(rustix::process::getpid(), cpu).expect_err("no set holds it").to_string();
+            assert!(error.starts_with("Options::cpu: expected a processor from 0 to 1023"), "{error}");
+        }
+        assert!(PROCESSORS.contains(&(rustix::thread::CpuSet::MAX_CPU - 1).to_string()));
+    }
+}

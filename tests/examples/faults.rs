@@ -17,6 +17,10 @@ const DEVICES: [&str; 4] = ["shm", "qemu:x86_64", "qemu:aarch64", "qemu:riscv64"
 
 fn main() -> ExitCode {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
+    if chosen.iter().any(|argument| argument == "--help") {
+        println!("usage: faults [DEVICE]…");
+        return ExitCode::SUCCESS;
+    }
     let specs = if chosen.is_empty() { DEVICES.map(String::from).to_vec() } else { chosen };
     for spec in specs {
         println!("== {spec}");

@@ -55,6 +55,10 @@ fn jacobi(share: Share<3>, arrays: &mut Himeno) -> f64 {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.len() < 3 || arguments.iter().any(|argument| argument == "--help") {
+        println!("usage: kernels jacobi|axpy|dot REPETITIONS EXTENT...");
+        return;
+    }
     let number = |at: usize| -> i64 { arguments[at].parse().expect("a number") };
     let (kernel, repetitions) = (arguments[0].as_str(), number(1));
     let mut checksum = 0.0;

@@ -194,16 +194,18 @@ fn run(arguments: Vec<OsString>) -> Result<(), Error> {
     };
     let arguments = arguments.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
     let is_help = |argument: &str| matches!(argument, "--help" | "-h");
-    let (name, rest) = match arguments.split_first() {
-        None => return Ok(print_tasks()),
-        Some((name, _)) if name == "help" || is_help(name) => return Ok(print_tasks()),
-        Some((name, rest)) => (name, rest),
+    let Some((name, rest)) = arguments.split_first().filter(|(name, _)| *name != "help" && !is_help(name)) else {
+        print_tasks();
+        return Ok(());
     };
     let task = TASKS.iter().find(|task| task.name == name);
     let Task { about, run, .. } = task.ok_or_else(|| Error::unknown(name, &format!("a task: {}", task_names())))?;
     match run {
         Run::Program(program) => program.run(rest),
-        Run::Task(_) if rest.iter().any(|argument| is_help(argument)) => Ok(println!("cargo xtask {name}: {about}")),
+        Run::Task(_) if rest.iter().any(|argument| is_help(argument)) => {
+            println!("cargo xtask {name}: {about}");
+            Ok(())
+        }
         Run::Task(run) => run(rest),
     }
 }

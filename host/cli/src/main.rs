@@ -4,6 +4,9 @@
 //! It contains little: everything that a user's own tool may need is in the library. No other
 //! package depends on this one.
 
+// A stream that is closed or full must not end a program by a panic: `io::{print, note}`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod bench;
 mod demo;
 mod dot;

@@ -120,3 +120,16 @@ fn row_of_missing(h: &Entry) -> Value {
         "host": "missing",
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handlers_are_counted_by_crate() {
+        let names = ["a::x", "b::y", "a::b::z<c::D>"];
+        assert_eq!(by_crate(names.into_iter()), BTreeMap::from([("a", 2), ("b", 1)]));
+        let there = HandlerInfo { name: "a::x".into(), key: 0, id: 0, signature: 0, body: 0, flags: 0 };
+        assert!(has_crate(std::slice::from_ref(&there), "a::other") && !has_crate(&[there], "aa::x"));
+    }
+}

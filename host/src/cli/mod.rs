@@ -239,6 +239,35 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
     }
 }
 
+/// Common options without an effect, by command.
+const WITHOUT: [(&str, &[&str]); 5] = [
+    ("run", &["image"]),
+    ("top", &["device", "logs", "wait", "spin", "settings"]),
+    ("inspect", &["logs", "wait", "spin", "settings"]),
+    ("image", &["logs", "wait", "spin", "settings"]),
+    ("setup", &["device", "image", "logs", "wait", "spin", "settings"]),
+];
+
+/// What is parsed. The common options are explained once, in the help of the tool; that of a command names those that it uses.
+fn command<C: Commands>(tool: &Tool) -> clap::Command {
+    let whole = Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
+    let mut whole = whole;
+    // Now each command has the common options, too.
+    whole.build();
+    whole.mut_subcommands(|command| {
+        let unused = WITHOUT.iter().find(|(name, _)| *name == command.get_name()).map_or(&[][..], |(_, unused)| unused);
+        let is_used = |id: &str| !unused.contains(&id);
+        let common =
+            command.get_arguments().filter(|option| option.is_global_set() && is_used(option.get_id().as_str()));
+        let names: Vec<String> = common.filter_map(|option| Some(format!("--{}", option.get_long()?))).collect();
+        if names.is_empty() {
+            return command;
+        }
+        let also = format!("Also, as `{} --help` explains: {}", tool.name, names.join(", "));
+        command.mut_args(|option| if option.is_global_set() { option.hide(true) } else { option }).after_help(also)
+    })
+}
+
 fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure> {
     if arguments.iter().skip(1).take(2).eq(["help", "options"]) {
         return match arguments.get(3) {
@@ -246,7 +275,7 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
             Some(more) => Err(Failure::new(format!("`help options`: expected no argument, got `{}`", more.display()))),
         };
     }
-    let command = Line::<C>::command().name(tool.name).bin_name(tool.name).about(tool.about).version(tool.version);
+    let command = command::<C>(&tool);
     let odd: Vec<String> = arguments.iter().filter(|text| text.to_str().is_none()).map(shown).collect();
     let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
         let is_typed = matches.value_source("device") == Some(clap::parser::ValueSource::CommandLine);
@@ -473,6 +502,24 @@ mod tests {
     #[test]
     fn the_command_definition_is_valid() {
         Line::<NoCommands>::command().debug_assert();
+        command::<NoCommands>(&tool()).debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_a_command_names_the_common_options_that_it_uses() {
+        let mut whole = command::<NoCommands>(&tool());
+        for (name, lacks) in WITHOUT {
+            let options: Vec<_> = whole.get_arguments().map(|option| option.get_id().to_string()).collect();
+            assert!(lacks.iter().all(|lacked| options.iter().any(|option| option == lacked)), "{options:?}");
+            assert!(whole.find_subcommand(name).is_some() || cfg!(not(feature = "qemu")), "{name}");
+        }
+        let mut help = |name: &str| whole.find_subcommand_mut(name).expect("a command").render_long_help().to_string();
+        let call = help("call");
+        assert!(call.contains("--save <PARAMETER=FILE>") && !call.contains("--wait <HOW>"), "{call}");
+        assert!(call.contains("Also, as `tool --help` explains: --device, --image, --json, --logs, --wait"), "{call}");
+        let run = help("run");
+        assert!(run.contains("explains: --device, --json,") && !run.contains("--image <"), "{run}");
+        assert!(whole.render_long_help().to_string().contains("--wait <HOW>"));
     }
 
     #[test]

@@ -140,13 +140,6 @@ pub(super) struct Open {
     pub(super) is_stale: bool,
 }
 
-impl Open {
-    /// Has every run ended that was started, as far as a wait has seen?
-    pub(super) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-}
-
 /// A run of any type.
 trait Ongoing: Send + Sync {
     /// Looks for outcomes.

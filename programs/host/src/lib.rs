@@ -1,5 +1,8 @@
 //! What the programs that start worlds share.
 
+// A stream that is closed or full must not end a program by a panic: `io::{print, note}`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod cg;
 mod files;
 pub mod himeno;

@@ -290,7 +290,10 @@ mod tests {
 
     #[test]
     fn medians_are_of_the_middle() {
-        assert_eq!([&[][..], &[3.0], &[50.0, 54.0], &[9.0, 1.0, 2.0]].map(median), [None, Some(3.0), Some(52.0), Some(2.0)]);
+        assert_eq!(
+            [&[][..], &[3.0], &[50.0, 54.0], &[9.0, 1.0, 2.0]].map(median),
+            [None, Some(3.0), Some(52.0), Some(2.0)]
+        );
     }
 
     #[test]

@@ -192,6 +192,26 @@ fn a_number_that_is_none_says_what_was_expected() {
     }
 }
 
+/// Not behind a build of half a minute.
+#[test]
+fn what_starts_a_device_is_looked_for_before_an_image() {
+    // A copy, because QEMU may be unpacked in the target folder that has this program.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let copy = elsewhere.path().join("hamr");
+    std::fs::copy(env!("CARGO_BIN_EXE_hamr"), &copy).expect("room for a program");
+    for arguments in [
+        &["call", "ping", "5", "--device", "qemu:riscv64"][..],
+        &["load", "no-such-image", "--device", "qemu:riscv64"],
+        &["run", "--rank", "qemu:riscv64", "no-such-image"],
+        &["handlers", "--device", "qemu:riscv64"],
+    ] {
+        let mut command = Command::new(&copy);
+        command.args(arguments).current_dir(elsewhere.path()).env_remove("HAMR_IMAGE").env("PATH", elsewhere.path());
+        command.env("XDG_CACHE_HOME", elsewhere.path()).stdin(Stdio::null());
+        is_refused(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "`qemu-system-riscv64` in PATH");
+    }
+}
+
 /// What is lost is a failure, what nobody wants is none; neither is a panic (code 101).
 #[test]
 fn an_output_that_takes_nothing_is_no_panic() {

@@ -1,7 +1,7 @@
 //! `hamr serve`: a device for several commands, one after the other.
 
 use super::{json, refused};
-use crate::common::{hamr, image, signal, spawn};
+use crate::common::{hamr, image, signal, spawn, until};
 use crate::run::checks;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -26,6 +26,13 @@ fn a_device_serves_one_command_after_the_other() {
         pids.push(device["device"]["pid"].as_u64().expect("a process"));
     }
     assert!(pids.windows(2).all(|two| two[0] == two[1]), "{pids:?}");
+    // The last host's number is in the window, and it is no host any more.
+    let between = until("it waits for the next host", || {
+        let all = json(&hamr(&["top", "--json"]));
+        let row = all.as_array().expect("rows").iter().find(|row| row["name"] == *at).cloned();
+        row.filter(|row| row["state"] == "no host")
+    });
+    assert!(between["host"].is_null() && between["device"] == pids[0], "{between}");
     let call =
         hamr(&["call", "axpy", "2", "[1, 2]", "[10, 20]", "--device", &at, "--image", &image().display().to_string()]);
     assert!(call.code == Some(0) && call.stdout.ends_with("y = [12.0, 24.0]\n"), "{call:?}");
@@ -101,10 +108,36 @@ fn an_interrupt_ends_the_device_too() {
     }
 }
 
+/// Names of sockets are those of a network namespace, while its window is found.
+#[test]
+fn a_device_of_another_network_namespace_is_called_so() {
+    let unshare = |way: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(way).arg("--net").stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let ways = [&[][..], &["--user", "--map-current-user"]];
+    let is_allowed = |way: &&&[&str]| unshare(way).arg("true").status().is_ok_and(|status| status.success());
+    let Some(way) = ways.iter().find(is_allowed) else {
+        return eprintln!("skipped: this system lets nobody make a network namespace");
+    };
+    let name = name("space");
+    let mut served = unshare(way);
+    served.arg(env!("CARGO_BIN_EXE_hamr")).args(["serve", &name]).env("HAMR_IMAGE", image()).stdout(Stdio::piped());
+    let mut served = served.spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(served.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    let there = hamr(&["devices", "--device", &format!("at:{name}")]);
+    served.kill().expect("it runs");
+    served.wait().expect("our own child");
+    refused(&there, &["in another namespace", &format!("process {}", served.id())]);
+}
+
 #[test]
 fn what_cannot_be_served_is_one_clear_line() {
     refused(&hamr(&["serve", "a b"]), &["`a b`", "1 to 64"]);
-    refused(&hamr(&["serve", "name-of-none", "--stop"]), &["found none of that name"]);
+    let none = hamr(&["serve", "name-of-none", "--stop"]);
+    refused(&none, &["hamr: device at:name-of-none: expected a device", "found none of that name"]);
     refused(&hamr(&["serve", "looped", "--device", "loopback"]), &["expected shm or qemu"]);
     refused(&hamr(&["serve", "nothing", "--device", "toaster"]), &["`toaster`"]);
     refused(&hamr(&["devices", "--device", "at:"]), &["1 to 64"]);

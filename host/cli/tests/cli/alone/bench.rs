@@ -1,6 +1,7 @@
 //! `hamr bench` as users run it: a few rows, as text and as JSON.
 
-use crate::common::{Run, hamr};
+use crate::common::{Run, hamr, image};
+use crate::refused;
 use serde_json::Value;
 
 /// The rows of a run, by name.
@@ -89,4 +90,11 @@ fn text_begins_with_the_machine_and_the_columns() {
     let heads = lines.iter().position(|line| line.starts_with("row ")).expect("the columns");
     let rows = &lines[heads + 1..];
     assert!(!rows.is_empty() && rows.iter().all(|row| row.starts_with("call_empty ")), "{run:?}");
+}
+
+#[test]
+fn an_image_without_the_handlers_is_refused_before_a_launch() {
+    let demo = image().display().to_string();
+    let run = hamr(&["bench", "--only", "call_empty", "--image", &demo]);
+    refused(&run, &[&demo, "expected an image with the handlers", "bench_handlers!"]);
 }
