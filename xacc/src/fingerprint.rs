@@ -21,12 +21,12 @@ pub(crate) fn of_nodes<const N: usize>(array: u64, shape: &Shape<'_, N>, off: u6
     mix(mix(array, shape.grid.first.into()), off)
 }
 
-/// Of two numbers, in this order.
-pub(crate) fn mix(a: u64, b: u64) -> u64 {
-    let mut hash = Fnv::new();
-    hash.write_u64(a);
-    hash.write_u64(b);
-    hash.finish()
+/// Of two numbers, in this order, in few instructions: each exchange needs one.
+#[inline]
+pub(crate) const fn mix(a: u64, b: u64) -> u64 {
+    // An odd number without a pattern, that of the golden ratio.
+    let mixed = (a.rotate_left(25) ^ b).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed ^ mixed >> 32
 }
 
 /// Of a name, and a number.

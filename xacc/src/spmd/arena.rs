@@ -23,6 +23,8 @@ pub(super) struct Arena<'c> {
     memory: Memory<'c>,
     /// Arrays so far.
     arrays: u64,
+    /// A scope has failed. Other nodes may still write what was its memory, so nothing is taken any more.
+    failed: bool,
     /// What earlier programs have kept, without the arrays that this one has opened; none in a scope.
     kept: Option<heapless::Vec<Memory<'c>, { MOST_OPENED + 1 }>>,
 }
@@ -35,7 +37,7 @@ impl<'c> Arena<'c> {
             // There is room for one.
             let _ = kept.push(memory.take_front(bytes).ok_or_else(full)?);
         }
-        Ok(Self { memory, arrays: 0, kept: Some(kept) })
+        Ok(Self { memory, arrays: 0, failed: false, kept: Some(kept) })
     }
 
     /// Is this that of a scope, at whose end its arrays end?
@@ -68,7 +70,17 @@ impl<'c> Arena<'c> {
     }
 
     pub(super) fn lend(&mut self) -> Arena<'_> {
-        Arena { memory: self.memory.lend(), arrays: self.arrays, kept: None }
+        Arena { memory: self.memory.lend(), arrays: self.arrays, failed: self.failed, kept: None }
+    }
+
+    /// Nothing is taken any more until this is set back.
+    pub(super) fn set_failed(&mut self, failed: bool) {
+        self.failed = failed;
+    }
+
+    /// Memory may be taken.
+    pub(super) fn is_whole(&self) -> Result<(), Fault> {
+        if self.failed { Err(Fault::msg("a scope of this program has failed, and so has the program")) } else { Ok(()) }
     }
 }
 
@@ -86,6 +98,7 @@ impl<'c> Spmd<'c> {
     /// # Errors
     /// There is no room, or `n` is negative.
     pub fn local<T: Element>(&mut self, n: impl TryInto<usize>) -> Result<&'c mut [T], Fault> {
+        self.arena.is_whole()?;
         let n: usize = n.try_into().map_err(|_| full())?;
         let bytes = n.checked_mul(size_of::<T>()).ok_or_else(full)?;
         let memory = self.arena.memory.take_end(bytes).ok_or_else(full)?;
@@ -97,6 +110,7 @@ impl<'c> Spmd<'c> {
 
     /// Memory of this node for the length of the borrow, of any content.
     pub(crate) fn scratch<T: Element>(&mut self, n: usize) -> Result<&mut [T], Fault> {
+        self.arena.is_whole()?;
         let bytes = n.checked_mul(size_of::<T>()).ok_or_else(full)?;
         let elements = self.arena.memory.lend().take_end(bytes).ok_or_else(full)?.piece().into_mut_slice();
         elements.get_mut(..n).ok_or_else(full)
@@ -111,6 +125,7 @@ impl<'c> Spmd<'c> {
         shape: &Shape<'_, N>,
         fingerprint: u64,
     ) -> Result<Piece<'c, T>, Fault> {
+        self.arena.is_whole()?;
         let bytes = bytes_of::<T>(n)?;
         let what = What::new(Kind::ALLOCATE, self.set, Location::caller());
         let what = what.made(fingerprint, shape.elements(), T::TYPE_NAME);
@@ -137,6 +152,7 @@ impl<'c> Spmd<'c> {
 
     /// Memory of an earlier program's array of `n` elements that begins at `off`.
     pub(crate) fn kept<T: Element>(&mut self, off: u64, n: usize) -> Result<Piece<'c, T>, Fault> {
+        self.arena.is_whole()?;
         if self.arena.is_scope() {
             return Err(Fault::msg("kept arrays are opened outside of scopes"));
         }

@@ -105,16 +105,27 @@ impl<'c> Spmd<'c> {
     }
 
     /// Makes arrays for the length of `f`: what was allocated inside is free behind it. All nodes meet
-    /// at its end, unless `f` fails: then the program has failed, too.
+    /// at its end, unless `f` fails: then the program has failed, too, and gets no memory any more.
     ///
     /// # Errors
     /// Those of `f`; an exchange of an array that was made inside is not finished; those of the meeting.
     #[track_caller]
     pub fn scope<R>(&mut self, f: impl for<'s> FnOnce(&mut Spmd<'s>) -> Result<R, Fault>) -> Result<R, Fault> {
         let (fabric, set, from) = (self.fabric, self.set, self.arena.top());
-        let result = f(&mut Spmd { fabric, set, arena: self.arena.lend() })?;
+        self.arena.is_whole()?;
+        // Until it has succeeded: `f` may panic.
+        self.arena.set_failed(true);
+        let result = {
+            let mut arena = self.arena.lend();
+            arena.set_failed(false);
+            let mut inner = Spmd { fabric, set, arena };
+            let result = f(&mut inner)?;
+            // A scope in it may have failed.
+            inner.arena.is_whole().map(|()| result)
+        }?;
         fabric.all_closed(from)?;
         self.meet(&What::new(Kind::END_OF_SCOPE, set, Location::caller()))?;
+        self.arena.set_failed(false);
         Ok(result)
     }
 

@@ -42,16 +42,29 @@ const EXCHANGES: [Exchange; 5] = [
 ];
 
 /// Ways to elements of an array, each of which would make a reference or a copy.
-const WAYS: [(&str, fn(&mut Line<'_>, &mut Line<'_>, &mut Spmd<'_>) -> Result<(), Fault>); 12] = [
-    ("local", |a, _, _| Ok(drop(a.local().to_vec()))),
-    ("local_mut", |a, _, _| Ok(a.local_mut().fill(1))),
-    ("row", |a, _, _| Ok(drop(a.row(()).to_vec()))),
-    ("row_mut", |a, _, _| Ok(a.row_mut(()).fill(1))),
-    ("an element", |a, _, _| if std::hint::black_box(a[[0]]) == 1 { Err(Fault::msg("it is 1")) } else { Ok(()) }),
-    ("an element to be written", |a, _, _| Ok(a[[0]] = 1)),
+type Way = fn(&mut Line<'_>, &mut Line<'_>, &mut Spmd<'_>) -> Result<(), Fault>;
+
+/// One that returns nothing.
+macro_rules! way {
+    ($a:ident => $reach:expr) => {
+        |$a, _, _| {
+            $reach;
+            Ok(())
+        }
+    };
+}
+
+const WAYS: [(&str, Way); 12] = [
+    ("local", way!(a => std::hint::black_box(a.local()))),
+    ("local_mut", way!(a => a.local_mut().fill(1))),
+    ("row", way!(a => std::hint::black_box(a.row(())))),
+    ("row_mut", way!(a => a.row_mut(()).fill(1))),
+    ("an element", way!(a => std::hint::black_box(a[[0]]))),
+    ("an element to be written", way!(a => a[[0]] = 1)),
     ("a loop", |a, _, w| {
         let own = w.nodes([w.size()])?.template([16]).distribute([Block])?.on([0..1]);
-        Ok(each!([i] in own => a[[i]] = 1))
+        each!([i] in own => a[[i]] = 1);
+        Ok(())
     }),
     ("fill of a section", |a, _, _| a.section_mut(s![..]).fill(1)),
     ("gmove", |a, other, w| a.gmove(&*other, w)),
@@ -172,4 +185,43 @@ fn an_exchange_for_which_there_is_no_room_leaves_the_array_as_it_is() {
         Ok(())
     });
     assert_eq!(ran, Ok(()));
+}
+
+type Fails = fn(&mut Spmd<'_>) -> Result<(), Fault>;
+
+/// Scopes that do not end as they should.
+const SCOPES: [(&str, Fails); 3] = [
+    ("an error", |w| w.scope(|_| Err(Fault::msg("it fails")))),
+    ("an error in a scope in it", |w| {
+        w.scope(|w| {
+            assert!(w.scope(|_| -> Result<(), Fault> { Err(Fault::msg("it fails")) }).is_err());
+            Ok(())
+        })
+    }),
+    ("a panic", |w| {
+        let panicked = catch_unwind(AssertUnwindSafe(|| w.scope(|_| -> Result<(), Fault> { panic!("it panics") })));
+        panicked.unwrap_or_else(|_| Err(Fault::msg("it panics")))
+    }),
+];
+
+/// Others may still write what was an array of the scope: a later array, or memory of this node, must not be there.
+#[test]
+fn memory_of_a_scope_that_has_failed_is_not_taken_again() {
+    for (case, fails) in SCOPES {
+        let ran = run_once(&world(2), move |w| {
+            assert!(fails(w).is_err());
+            let me = NodeSet::one(w.me());
+            let refused = [
+                w.local::<u64>(1).map(drop),
+                w.scope(|_| Ok(())),
+                w.task(me, |w| w.own([1]).zeros::<u64>(w).map(drop))?.unwrap_or(Ok(())),
+                w.own([1]).coarray::<u64>(w).map(drop),
+            ];
+            for refused in refused {
+                assert!(refused.is_err_and(|why| why.text.contains("a scope of this program has failed")));
+            }
+            w.barrier()
+        });
+        assert_eq!(ran, Ok(()), "{case}");
+    }
 }

@@ -14,6 +14,7 @@ mod model;
 mod omni;
 mod omni_loops;
 mod omni_shadows;
+mod rows;
 mod sums;
 mod values;
 
