@@ -101,7 +101,10 @@ impl fmt::Display for CollectiveCall {
             write!(f, " in elements of {}", self.element)?;
         }
         if self.operation != 0 {
-            let [op, of] = self.operation.to_le_bytes().map(|place| 1u32.checked_shl(u32::from(place).wrapping_sub(1)).unwrap_or(0));
+            let [op, of] = self
+                .operation
+                .to_le_bytes()
+                .map(|place| 1u32.checked_shl(u32::from(place).wrapping_sub(1)).unwrap_or(0));
             write!(f, " by operation {op:#x} of type {of:#x}")?;
         }
         self.root.map_or(Ok(()), |root| write!(f, " with root {root}"))

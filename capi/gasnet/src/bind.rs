@@ -12,9 +12,9 @@ use crate::collectives::meet_in;
 use crate::die::die;
 use crate::errors::{ERR_BAD_ARG, ERR_RESOURCE, complain, give};
 use crate::job::{self, common};
-use crate::{objects, shared, start};
 use crate::segments::{bound, longest, mapped, set_bound};
 use crate::team::{self, Team};
+use crate::{objects, shared, start};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -112,7 +112,9 @@ fn refuse_others(function: &str, address: usize, size: usize) {
         for rank in 0..world.size() {
             let begin = board::address(world, rank).0.addr();
             if overlaps(begin..begin + board::segment_len(world, rank) as usize) {
-                die(&format!("{function}: expected memory of the program, got {address:#x}, in a segment of rank {rank}"));
+                die(&format!(
+                    "{function}: expected memory of the program, got {address:#x}, in a segment of rank {rank}"
+                ));
             }
         }
     });
@@ -120,7 +122,9 @@ fn refuse_others(function: &str, address: usize, size: usize) {
     let stack = start::stack();
     let page = PAGE as usize;
     if overlaps(stack.start / page * page..stack.end.next_multiple_of(page)) {
-        die(&format!("{function}: expected memory that is not used meanwhile, got {address:#x}, in the stack of this thread"));
+        die(&format!(
+            "{function}: expected memory that is not used meanwhile, got {address:#x}, in the stack of this thread"
+        ));
     }
 }
 
@@ -128,7 +132,10 @@ fn refuse_others(function: &str, address: usize, size: usize) {
 fn give_back(pages: &Range<u64>) {
     let mut taken = common(&TAKEN);
     let left = taken.iter().flat_map(|range| {
-        let parts = [range.start..range.end.min(pages.start.max(range.start)), range.start.max(pages.end.min(range.end))..range.end];
+        let parts = [
+            range.start..range.end.min(pages.start.max(range.start)),
+            range.start.max(pages.end.min(range.end))..range.end,
+        ];
         parts.into_iter().filter(|part| part.start < part.end)
     });
     *taken = left.collect();

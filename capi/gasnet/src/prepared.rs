@@ -6,10 +6,10 @@
 use crate::die::die;
 use crate::handlers::CToken;
 use crate::job::{self, restriction};
-use crate::progress;
 use crate::messages::{
     self, check_args, hamr_gex_reply_long, hamr_gex_reply_medium, hamr_gex_request_long, hamr_gex_request_medium,
 };
+use crate::progress;
 use crate::segments::max_long;
 use crate::team::Team;
 use hamr_comm::world::RankId;

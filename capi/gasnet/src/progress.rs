@@ -8,17 +8,32 @@ use crate::{job, operations};
 use std::cell::Cell;
 use std::ffi::c_int;
 
+/// Fruitless polls of a thread between two of its turns.
+const TURN: u32 = 32;
+
 std::thread_local! {
     /// Fruitless polls in a row.
     static IDLE: Cell<u32> = const { Cell::new(0) };
+    /// Fruitless polls of this thread in all, where there are others.
+    static VAIN: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Runs handlers, and steps collectives; how many handlers. A thread that finds another in the library returns at once: that
 /// one polls, or lets the next poll do so.
 pub(crate) fn poll(function: &str) -> u32 {
-    let Some(found) = job::try_rank(function, |rank| rank.poll()) else { return 0 };
-    operations::step();
-    found.unwrap_or_else(|why| die(&format!("{function}: {why}")))
+    let found = job::try_rank(function, |rank| rank.poll()).map(|found| {
+        operations::step();
+        found.unwrap_or_else(|why| die(&format!("{function}: {why}")))
+    });
+    if found.unwrap_or(0) == 0 && job::has_threads() {
+        // The thread that another one polls for may have no processor.
+        let vain = VAIN.get().wrapping_add(1);
+        VAIN.set(vain);
+        if vain.is_multiple_of(TURN) {
+            std::thread::yield_now();
+        }
+    }
+    found.unwrap_or(0)
 }
 
 /// The same for a program that has ended: nothing can be refused any more, and the library may have been used never.

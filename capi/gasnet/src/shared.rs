@@ -30,14 +30,16 @@ const BYTES: usize = PAGE as usize;
 pub(crate) fn find(function: &str, first: usize, len: u64, bytes: Range<usize>) -> Option<u64> {
     let shared = common(&SHARED);
     if let Some(other) = shared.segments.iter().find(|other| bytes.start < other.end && other.start < bytes.end) {
-        die(&format!("{function}: expected memory that no segment has, got {bytes:#x?}, of which another has {other:#x?}"));
+        die(&format!(
+            "{function}: expected memory that no segment has, got {bytes:#x?}, of which another has {other:#x?}"
+        ));
     }
     let first = first / BYTES;
     let count = len as usize / BYTES;
     let mut there = shared.pages.range(first..first + count).map(|(at, page)| (*at, page.off));
     let (at, off) = there.next()?;
-    let is_next_to_each_other =
-        at == first && there.enumerate().all(|(i, (at, next))| at == first + i + 1 && next == off + (i as u64 + 1) * PAGE);
+    let is_next_to_each_other = at == first
+        && there.enumerate().all(|(i, (at, next))| at == first + i + 1 && next == off + (i as u64 + 1) * PAGE);
     if !is_next_to_each_other || shared.pages.range(first..first + count).count() != count {
         die(&format!(
             "{function}: expected pages that no segment has, or all pages of one, got {bytes:#x?}, with some pages of another; \

@@ -139,7 +139,9 @@ unsafe extern "C" fn gex_TM_Create(
         // SAFETY: `make` has made it.
         let made = unsafe { &*team }.members.get().map_or(&[][..], Vec::as_slice);
         if *made != list {
-            die(&format!("gex_TM_Create: expected the same list of all its members, got {list:?}, of which {made:?} have said so"));
+            die(&format!(
+                "gex_TM_Create: expected the same list of all its members, got {list:?}, of which {made:?} have said so"
+            ));
         }
         // SAFETY: the caller's promise.
         unsafe { give(new_tms, team) };

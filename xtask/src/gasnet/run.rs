@@ -194,7 +194,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Program, Error> {
-        let mut program = Program { name: "a".into(), path: "a.c".into(), is_ours: true, ranks: None, runs: Vec::new() };
+        let mut program =
+            Program { name: "a".into(), path: "a.c".into(), is_ours: true, ranks: None, runs: Vec::new() };
         program.parse(text).map(|()| program)
     }
 
