@@ -33,10 +33,7 @@ pub(super) type Outcome<H> = Result<Answer, CallError<ErrorOf<H>>>;
 
 /// What the caller gets.
 #[inline(always)]
-pub(super) fn decoded<H: Handler>(
-    device: &Device,
-    outcome: Outcome<H>,
-) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+pub(super) fn decoded<H: Handler>(device: &Device, outcome: Outcome<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     match outcome? {
         Answer::Short(words) => short_value::<H>(device, &words),
         Answer::Reply(reply) => decode::<H>(device, &reply),
