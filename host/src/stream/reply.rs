@@ -46,10 +46,7 @@ pub(super) fn short_value<H: Handler>(
     device: &Device,
     words: &[u64; INLINE_WORDS],
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let len = match const { short_result::<H>() } {
-        Some(len) => len,
-        None => 0,
-    };
+    let len = const { short_result::<H>() }.unwrap_or_default();
     let bytes: &[u8] = bytemuck::cast_slice(words);
     Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).map_err(|_| corrupt::<H>(device))
 }
