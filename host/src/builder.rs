@@ -396,7 +396,8 @@ mod tests {
         create_dir_all(dir.path().join("src")).expect("a folder");
         let main = "#[cfg(panic = \"abort\")]\ncompile_error!(\"a panic would end the device\");\nfn main() {}\n";
         write(dir.path().join("src/main.rs"), main).expect("a file");
-        let manifest = "[package]\nname = \"aborts\"\nedition = \"2024\"\n[workspace]\n[profile.release]\npanic = \"abort\"\n";
+        let manifest =
+            "[package]\nname = \"aborts\"\nedition = \"2024\"\n[workspace]\n[profile.release]\npanic = \"abort\"\n";
         write(dir.path().join("Cargo.toml"), manifest).expect("a file");
         let request = BuildRequest { name: "aborts".into(), target: Target::hosted(), dir: dir.path().into() };
         build(&request).expect("it is built with the unwinder");

@@ -364,7 +364,9 @@ pub enum SubmitError {
         limit: usize,
     },
     /// The time that the device is to enforce is more than a message has room for.
-    #[error("{site}: expected a CallOptions::limit of at most 35 minutes, got {limit:?}; the device enforces no longer one")]
+    #[error(
+        "{site}: expected a CallOptions::limit of at most 35 minutes, got {limit:?}; the device enforces no longer one"
+    )]
     LongLimit {
         /// Where.
         site: Box<Site>,

@@ -274,7 +274,8 @@ impl Handler<'_> {
         }
         let mut call = quote!(#handler(#cx, #(#passed),*));
         let kind = &self.signature.kind;
-        let check = (!views.is_empty()).then(|| quote_spanned!(context.span() => #krate::handler::takes_slices::<#kind>();));
+        let check =
+            (!views.is_empty()).then(|| quote_spanned!(context.span() => #krate::handler::takes_slices::<#kind>();));
         if !views.is_empty() {
             call = quote!(#krate::handler::Viewing::or(#cx.with_views((#(#asked,)*), |#cx, (#(#views,)*)| #call)));
         }
@@ -386,7 +387,8 @@ impl Handler<'_> {
     /// Attributes of the function that apply to everything made of it: `cfg`, and levels of lints, since its
     /// parameters stand there, too.
     fn inherited(&self) -> Vec<Attribute> {
-        let inherits = |attr: &&Attribute| ["cfg", "allow", "expect", "warn", "deny"].iter().any(|it| attr.path().is_ident(it));
+        let inherits =
+            |attr: &&Attribute| ["cfg", "allow", "expect", "warn", "deny"].iter().any(|it| attr.path().is_ident(it));
         let mut attributes: Vec<Attribute> = self.function.attrs.iter().filter(inherits).cloned().collect();
         for attribute in &mut attributes {
             // What is expected of the function need not be there in what is made of it.

@@ -14,8 +14,8 @@ use hamr_comm::module::{Loader, MOST, ModuleHeader, ModuleImage, Refusal, use_lo
 use rustix::fd::AsRawFd;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::ffi::CString;
-use std::io::Write;
 use std::fs;
+use std::io::Write;
 use std::string::{String, ToString};
 use std::sync::{Mutex, OnceLock};
 
@@ -137,7 +137,8 @@ fn path_of(file: &fs::File) -> CString {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     let number = OPENED.fetch_add(1, Ordering::Relaxed);
     let mut path = String::from("/proc/self");
-    (0..u64::BITS - number.leading_zeros()).for_each(|bit| path.push_str(if number >> bit & 1 == 0 { "/" } else { "/." }));
+    (0..u64::BITS - number.leading_zeros())
+        .for_each(|bit| path.push_str(if number >> bit & 1 == 0 { "/" } else { "/." }));
     path.push_str("/fd/");
     path.push_str(&file.as_raw_fd().to_string());
     CString::new(path).unwrap_or_default()

@@ -389,7 +389,8 @@ impl Cli {
 
     /// Starts a device with an image, and prints its log if the command line asks for that.
     fn open_on(&self, device: &str, image: Image, options: Options) -> Result<Node, Failure> {
-        let node = self.runtime.open_with(device, image, Options { print_warnings: false, ..self.log_options(options) })?;
+        let node =
+            self.runtime.open_with(device, image, Options { print_warnings: false, ..self.log_options(options) })?;
         #[cfg(feature = "device-logs")]
         self.print_logs(&node)?;
         Ok(node)

@@ -9,10 +9,10 @@ use super::tickets::Tickets;
 use super::uses::Uses;
 use crate::CallError;
 use crate::device::{Device, Fence};
+use hamr_comm::Handler;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::Handler;
 use std::sync::atomic::Ordering;
 
 /// Replies moved to their entries when the ring is full: a few at a time, so that a caller that

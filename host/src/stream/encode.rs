@@ -5,10 +5,10 @@ use super::queue_end::QueueEnd;
 use super::uses::Uses;
 use super::wait::micros;
 use super::{CallOptions, ModuleUse};
+use crate::SubmitError;
 use crate::device::Device;
 use crate::keys::why_not;
 use crate::memory::{Block, DeviceMemory};
-use crate::SubmitError;
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{Ext, INLINE_BYTES, PUT_ARGS, ReqHdr, TWO_LINE_BYTES, TWO_LINE_WORDS};
 use hamr_comm::abi::table::record_flag;
@@ -210,7 +210,8 @@ fn fill<H: Handler>(
         message.uses.push(device.memory.begin_use(buffer, 0, limits.stream).map_err(|_| unloaded())?);
     }
     let bytes = arguments.bytes().filter(|bytes| bytes.len() <= limits.message);
-    let bytes = bytes.ok_or_else(|| SubmitError::TooLong { site: site(), len: arguments.len(), limit: limits.message })?;
+    let bytes =
+        bytes.ok_or_else(|| SubmitError::TooLong { site: site(), len: arguments.len(), limit: limits.message })?;
     let len = bytes.len();
     for named in arguments.named() {
         let index = device.memory.begin_use(named.wire, named.bytes, limits.stream);

@@ -33,10 +33,7 @@ pub(super) type Outcome<H> = Result<Answer, CallError<ErrorOf<H>>>;
 
 /// What the caller gets.
 #[inline(always)]
-pub(super) fn decoded<H: Handler>(
-    device: &Device,
-    outcome: Outcome<H>,
-) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+pub(super) fn decoded<H: Handler>(device: &Device, outcome: Outcome<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     match outcome? {
         Answer::Short(words) => short_value::<H>(device, &words),
         Answer::Reply(reply) => decode::<H>(device, &reply),
@@ -49,10 +46,7 @@ pub(super) fn short_value<H: Handler>(
     device: &Device,
     words: &[u64; INLINE_WORDS],
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let len = match const { short_result::<H>() } {
-        Some(len) => len,
-        None => 0,
-    };
+    let len = const { short_result::<H>() }.unwrap_or_default();
     let bytes: &[u8] = bytemuck::cast_slice(words);
     Migratable::decode(&mut Decoder::new(bytes.split_at(len).0)).map_err(|_| corrupt::<H>(device))
 }

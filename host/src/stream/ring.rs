@@ -12,10 +12,10 @@ use super::queue_end::ONE_WAY;
 use super::table::EntryState;
 use crate::SubmitError;
 use crate::device::Device;
+use hamr_comm::Handler;
 use hamr_comm::abi::slot::{Ext, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::Handler;
 use hamr_comm::migrate::Migratable;
 use std::sync::atomic::Ordering;
 

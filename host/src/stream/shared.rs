@@ -1,6 +1,8 @@
 //! A stream that threads share.
 
-use super::{Access, QueuePairs, Route, StreamOptions, StreamState, Submitter, User, call_methods, calls, submit, there};
+use super::{
+    Access, QueuePairs, Route, StreamOptions, StreamState, Submitter, User, call_methods, calls, submit, there,
+};
 use crate::background::{WorkSite, Worker};
 use crate::device::Device;
 use crate::{Error, PendingWork};

@@ -21,12 +21,12 @@ use super::uses::InlineUses;
 use super::wait::{Stop, Wait, spins};
 use crate::device::Device;
 use crate::{CallError, SubmitError};
+use hamr_comm::Handler;
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared};
 use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::Handler;
 use hamr_comm::migrate::Migratable;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -260,12 +260,7 @@ impl Submitter {
 
     /// [`Self::finish_started`], until a moment of the caller's.
     #[cold]
-    pub(super) fn finish_started_until<H: Handler>(
-        &mut self,
-        device: &Device,
-        seq: u32,
-        until: Instant,
-    ) -> Outcome<H> {
+    pub(super) fn finish_started_until<H: Handler>(&mut self, device: &Device, seq: u32, until: Instant) -> Outcome<H> {
         if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
             return self.hot_after_end::<H>(device, seq);
         }

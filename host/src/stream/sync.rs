@@ -11,8 +11,8 @@ use super::sealed::Access;
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
 use super::wait::{Stop, Wait, in_time, spins};
-use crate::device::Device;
 use crate::CallError;
+use crate::device::Device;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, pair_seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
@@ -296,12 +296,7 @@ fn answer<H: Handler>(
 
 /// Waits for an entry's outcome and takes it. After the deadline the call is abandoned.
 #[cold]
-fn wait_for<H: Handler>(
-    submitter: &mut Submitter,
-    device: &Device,
-    entry: u32,
-    until: Option<Instant>,
-) -> Outcome<H> {
+fn wait_for<H: Handler>(submitter: &mut Submitter, device: &Device, entry: u32, until: Option<Instant>) -> Outcome<H> {
     let mut wait = Wait::new(device, submitter.epoch(), until);
     let mut polls = 0_u32;
     loop {

@@ -100,8 +100,7 @@ impl<'m> InlineUses<'m> {
         let mut begin = Begin { memory, stream, put, all: !call.names_too_many() };
         let [a, b, c, d, e, f, g] = call.named;
         // A loop over the places would keep all of them in memory.
-        uses.named =
-            [begin.one(a), begin.one(b), begin.one(c), begin.one(d), begin.one(e), begin.one(f), begin.one(g)];
+        uses.named = [begin.one(a), begin.one(b), begin.one(c), begin.one(d), begin.one(e), begin.one(f), begin.one(g)];
         if begin.all {
             return Some(uses);
         }

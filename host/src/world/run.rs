@@ -125,7 +125,9 @@ impl World {
                 Err(TryLockError::WouldBlock) => None,
             };
             let free = free.filter(|runs| runs.open.is_empty());
-            free.ok_or_else(|| self.not_sent(0, "a body that a rank called cannot wait for the run that goes on".into()))?
+            free.ok_or_else(|| {
+                self.not_sent(0, "a body that a rank called cannot wait for the run that goes on".into())
+            })?
         } else {
             self.runs()
         };

@@ -330,7 +330,10 @@ fn the_kind_of_a_handler_is_a_type() {
     let values = heap.buffer(&[1u32, 2, 3]);
     assert_eq!(spelled_otherwise::renamed::run(&mut heap.context(), (values,)), Ok(3));
     assert_eq!(spelled_otherwise::alias::run(&mut heap.context(), (values,)), Ok(3));
-    assert_eq!(spelled_otherwise::energy::run(&mut heap.context(), across(&spelled_otherwise::energy::with(1.0, 2.0))), 3.0);
+    assert_eq!(
+        spelled_otherwise::energy::run(&mut heap.context(), across(&spelled_otherwise::energy::with(1.0, 2.0))),
+        3.0
+    );
     let values = heap.buffer(&[1.0; 4]);
     assert_eq!(spelled_otherwise::work::run(&mut heap.context(), (2.0, values)), Ok(8.0));
     assert_eq!(spelled_otherwise::task::FLAGS & record_flag::TASK, record_flag::TASK);

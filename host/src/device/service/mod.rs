@@ -22,8 +22,8 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, Queue, Shared, Window};
 use hamr_comm::am::HostResponder;
 use hamr_comm::registry::Table;
-use std::sync::{PoisonError, RwLock, Weak};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, Weak};
 use workers::Workers;
 
 /// One host queue, and one that this thread holds.

@@ -35,9 +35,7 @@ impl Workers {
     /// Starts the first worker, once.
     pub(super) fn start(&self, device: &Weak<Device>) -> std::io::Result<()> {
         let mut are_started = self.are_started.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*are_started
-            && let Some(device) = device.upgrade()
-        {
+        if !*are_started && let Some(device) = device.upgrade() {
             start(&device)?;
             *are_started = true;
         }

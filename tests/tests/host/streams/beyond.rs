@@ -32,10 +32,14 @@ fn threads_beyond_the_streams_share_one() {
             assert_eq!((task, sent, flushed), (Ok(()), Ok(()), Ok(())));
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS).map(|n| scope.spawn({
-                let work = &work;
-                move || work(n)
-            })).collect();
+            let threads: Vec<_> = (0..THREADS)
+                .map(|n| {
+                    scope.spawn({
+                        let work = &work;
+                        move || work(n)
+                    })
+                })
+                .collect();
             threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         });
         // The threads' streams are closed behind their ends.

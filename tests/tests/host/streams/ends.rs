@@ -41,7 +41,11 @@ fn of_a_thread() {
     std::thread_local! {
         static CALLS: Calls = const { Calls };
     }
-    let node = Arc::new(devices::runtime().open_with("loopback", Image::find(devices::IMAGE).expect("a name"), options()).expect("a device"));
+    let node = Arc::new(
+        devices::runtime()
+            .open_with("loopback", Image::find(devices::IMAGE).expect("a name"), options())
+            .expect("a device"),
+    );
     *NODE.lock().expect("free") = Some(node.clone());
     let thread = std::thread::spawn(move || {
         CALLS.with(|_| ());

@@ -173,37 +173,67 @@ macro_rules! ways {
         let call = |env: &Env| $handler::with(Acts(env.buffer));
         let limit = || CallOptions::deadline(Duration::from_secs(4000));
         let ways: Vec<Way> = vec![
-            (concat!("node.sync ", stringify!($handler)), Box::new(move |env| assert_eq!(env.node.sync(call(env)).expect("runs").0, 1))),
+            (
+                concat!("node.sync ", stringify!($handler)),
+                Box::new(move |env| assert_eq!(env.node.sync(call(env)).expect("runs").0, 1)),
+            ),
             ("sync", Box::new(move |env| assert_eq!(env.stream.sync(call(env)).expect("runs").0, 1))),
-            ("sync_with", Box::new(move |env| assert_eq!(env.stream.sync_with(call(env), limit()).expect("runs").0, 1))),
-            ("put_sync", Box::new(move |env| {
-                assert_eq!(env.stream.put_sync(&[1u8; 8], env.buffer, call(env)).expect("runs").0, 1);
-            })),
-            ("start", Box::new(move |env| assert_eq!(env.stream.start(call(env)).expect("sent").wait().expect("runs").0, 1))),
+            (
+                "sync_with",
+                Box::new(move |env| assert_eq!(env.stream.sync_with(call(env), limit()).expect("runs").0, 1)),
+            ),
+            (
+                "put_sync",
+                Box::new(move |env| {
+                    assert_eq!(env.stream.put_sync(&[1u8; 8], env.buffer, call(env)).expect("runs").0, 1);
+                }),
+            ),
+            (
+                "start",
+                Box::new(move |env| assert_eq!(env.stream.start(call(env)).expect("sent").wait().expect("runs").0, 1)),
+            ),
             ("start, detached", Box::new(move |env| drop(env.stream.start(call(env)).expect("sent")))),
-            ("offload", Box::new(move |env| {
-                assert_eq!(env.stream.offload(call(env)).expect("sent").wait().expect("runs").0, 1);
-            })),
-            ("offload, as a future", Box::new(move |env| {
-                let pending = env.stream.offload(call(env)).expect("sent");
-                assert_eq!(pollster::block_on(pending).expect("runs").0, 1);
-            })),
+            (
+                "offload",
+                Box::new(move |env| {
+                    assert_eq!(env.stream.offload(call(env)).expect("sent").wait().expect("runs").0, 1);
+                }),
+            ),
+            (
+                "offload, as a future",
+                Box::new(move |env| {
+                    let pending = env.stream.offload(call(env)).expect("sent");
+                    assert_eq!(pollster::block_on(pending).expect("runs").0, 1);
+                }),
+            ),
             ("offload, detached", Box::new(move |env| drop(env.stream.offload(call(env)).expect("sent")))),
-            ("offload_with", Box::new(move |env| {
-                let pending = env.node.offload_with(call(env), limit()).expect("sent");
-                assert_eq!(pending.wait_timeout(Duration::from_secs(5)).expect("runs").0, 1);
-            })),
+            (
+                "offload_with",
+                Box::new(move |env| {
+                    let pending = env.node.offload_with(call(env), limit()).expect("sent");
+                    assert_eq!(pending.wait_timeout(Duration::from_secs(5)).expect("runs").0, 1);
+                }),
+            ),
             ("send", Box::new(move |env| env.stream.send(call(env)).expect("sent"))),
             ("shared.sync", Box::new(move |env| assert_eq!(env.shared.sync(call(env)).expect("runs").0, 1))),
-            ("shared.sync_with", Box::new(move |env| {
-                assert_eq!(env.shared.sync_with(call(env), limit()).expect("runs").0, 1);
-            })),
-            ("shared.put_sync", Box::new(move |env| {
-                assert_eq!(env.shared.put_sync(&[1u8; 8], env.buffer, call(env)).expect("runs").0, 1);
-            })),
-            ("shared.offload", Box::new(move |env| {
-                assert_eq!(env.shared.offload(call(env)).expect("sent").wait().expect("runs").0, 1);
-            })),
+            (
+                "shared.sync_with",
+                Box::new(move |env| {
+                    assert_eq!(env.shared.sync_with(call(env), limit()).expect("runs").0, 1);
+                }),
+            ),
+            (
+                "shared.put_sync",
+                Box::new(move |env| {
+                    assert_eq!(env.shared.put_sync(&[1u8; 8], env.buffer, call(env)).expect("runs").0, 1);
+                }),
+            ),
+            (
+                "shared.offload",
+                Box::new(move |env| {
+                    assert_eq!(env.shared.offload(call(env)).expect("sent").wait().expect("runs").0, 1);
+                }),
+            ),
             ("shared.send", Box::new(move |env| env.shared.send(call(env)).expect("sent"))),
         ];
         ways
@@ -213,27 +243,42 @@ macro_rules! ways {
 fn other_ways() -> Vec<Way> {
     type Names = fn(&mut Context, Acts<true, true>) -> Told<true>;
     vec![
-        ("named", Box::new(|env| {
-            let found = env.node.named::<Names>("streams::user_code::names").expect("there");
-            assert_eq!(found.sync((Acts(env.buffer),)).expect("runs").0, 1);
-        })),
-        ("named, offloaded", Box::new(|env| {
-            let found = env.node.named::<Names>("streams::user_code::names").expect("there");
-            assert_eq!(found.offload((Acts(env.buffer),)).expect("sent").wait().expect("runs").0, 1);
-        })),
-        ("chain", Box::new(|env| {
-            let chain = hamr::chain(names::with(Acts(env.buffer))).then_call(names::with(Acts(env.buffer)));
-            assert_eq!(env.node.sync_chain(chain).expect("runs").0, 1);
-        })),
-        ("chain, offloaded", Box::new(|env| {
-            let chain = hamr::chain(long::with(Acts(env.buffer)));
-            assert_eq!(env.node.offload_chain(chain).expect("sent").wait().expect("runs").0, 1);
-        })),
-        ("staged", Box::new(|env| {
-            let data = [1u8; 8];
-            let value = env.node.sync_staged(|staging| names::with(Acts(staging.input(&data))));
-            assert_eq!(value.expect("runs").0, 1);
-        })),
+        (
+            "named",
+            Box::new(|env| {
+                let found = env.node.named::<Names>("streams::user_code::names").expect("there");
+                assert_eq!(found.sync((Acts(env.buffer),)).expect("runs").0, 1);
+            }),
+        ),
+        (
+            "named, offloaded",
+            Box::new(|env| {
+                let found = env.node.named::<Names>("streams::user_code::names").expect("there");
+                assert_eq!(found.offload((Acts(env.buffer),)).expect("sent").wait().expect("runs").0, 1);
+            }),
+        ),
+        (
+            "chain",
+            Box::new(|env| {
+                let chain = hamr::chain(names::with(Acts(env.buffer))).then_call(names::with(Acts(env.buffer)));
+                assert_eq!(env.node.sync_chain(chain).expect("runs").0, 1);
+            }),
+        ),
+        (
+            "chain, offloaded",
+            Box::new(|env| {
+                let chain = hamr::chain(long::with(Acts(env.buffer)));
+                assert_eq!(env.node.offload_chain(chain).expect("sent").wait().expect("runs").0, 1);
+            }),
+        ),
+        (
+            "staged",
+            Box::new(|env| {
+                let data = [1u8; 8];
+                let value = env.node.sync_staged(|staging| names::with(Acts(staging.input(&data))));
+                assert_eq!(value.expect("runs").0, 1);
+            }),
+        ),
     ]
 }
 

@@ -28,7 +28,8 @@ fn ask_which(task: &mut Task, node: u16) -> Result<u16, Fault> {
 fn a_relayed_call_comes_to_the_device_that_it_names() {
     let runtime = Runtime::new().expect("a runtime");
     let options = Options { relay: true, ..options() };
-    let (a, b, c) = (loopback(&runtime, options.clone()), loopback(&runtime, options.clone()), loopback(&runtime, options));
+    let (a, b, c) =
+        (loopback(&runtime, options.clone()), loopback(&runtime, options.clone()), loopback(&runtime, options));
     let (b_number, c_number) = (b.info().node, c.info().node);
     let asked = || driven(&a, || driven(&b, || a.sync(ask_which::with(b_number))));
     assert_eq!(asked().expect("runs"), b_number);
@@ -97,7 +98,8 @@ fn unwinds() {
 fn a_body_of_an_epoch_that_is_over_writes_nothing() {
     let node = Arc::new(devices::open("shm", options()));
     let buffer = node.buffer(&[1u64; 8]).expect("room");
-    let (begun, open, wrote) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let (begun, open, wrote) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
     let (ptr, theirs) = (buffer.ptr(), (begun.clone(), open.clone(), wrote.clone()));
     let body: Callback = Box::new(move |host, value| {
         theirs.0.store(true, Ordering::Release);

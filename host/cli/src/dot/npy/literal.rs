@@ -48,10 +48,7 @@ pub(super) fn parse(text: &str) -> Result<Raw, String> {
     let missing = |key| format!("no key '{key}'");
     // A vector, which alone is read, has one order.
     fortran_order.ok_or_else(|| missing("fortran_order"))?;
-    Ok(Raw {
-        descr: descr.ok_or_else(|| missing("descr"))?,
-        shape: shape.ok_or_else(|| missing("shape"))?,
-    })
+    Ok(Raw { descr: descr.ok_or_else(|| missing("descr"))?, shape: shape.ok_or_else(|| missing("shape"))? })
 }
 
 struct Cursor<'t> {
