@@ -3,7 +3,6 @@
 //! No `&mut Array` leads out of here: it could be swapped with that of an array whose slices others may not write.
 
 use super::{Array, RowIndex};
-use crate::each::{Axis, Rows};
 use core::ops::{Deref, Index, IndexMut};
 use hamr_comm::Element;
 
@@ -15,7 +14,7 @@ pub struct View<'a, 'c, T, const N: usize> {
 
 /// [`View`], to be written. A loop that writes it writes all elements of its share.
 pub struct ViewMut<'a, 'c, T, const N: usize> {
-    array: &'a mut Array<'c, T, N>,
+    pub(crate) array: &'a mut Array<'c, T, N>,
 }
 
 impl<'a, 'c, T, const N: usize> View<'a, 'c, T, N> {
@@ -84,24 +83,5 @@ impl<T: Element, const N: usize> IndexMut<[i64; N]> for ViewMut<'_, '_, T, N> {
     #[track_caller]
     fn index_mut(&mut self, index: [i64; N]) -> &mut T {
         &mut self.array[index]
-    }
-}
-
-impl<T: Element, const N: usize> Rows<N> for ViewMut<'_, '_, T, N> {
-    type Element = T;
-
-    #[inline]
-    fn row_axis(&self, dim: usize) -> Axis {
-        self.array.row_axis(dim)
-    }
-
-    #[inline(always)]
-    fn row_part(&self, at: usize, len: usize) -> &[T] {
-        self.array.row_part(at, len)
-    }
-
-    #[inline(always)]
-    fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [T] {
-        self.array.row_part_mut(at, len)
     }
 }

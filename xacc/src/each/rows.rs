@@ -1,8 +1,8 @@
 //! Rows of arrays: what the expansion of [`each!`](crate::each!) reads and writes.
 
 use super::LANES;
-use crate::Array;
 use crate::dist::{Desc, Pieces, Run, Runs, Share, Width};
+use crate::{Array, ViewMut};
 use core::ops::Range;
 use hamr_comm::Element;
 
@@ -234,6 +234,25 @@ impl<T: Element, const N: usize> Rows<N> for Array<'_, T, N> {
     #[inline(always)]
     fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [T] {
         self.piece.part_mut(at..at.wrapping_add(len)).unwrap_or(&mut [])
+    }
+}
+
+impl<T: Element, const N: usize> Rows<N> for ViewMut<'_, '_, T, N> {
+    type Element = T;
+
+    #[inline]
+    fn row_axis(&self, dim: usize) -> Axis {
+        self.array.row_axis(dim)
+    }
+
+    #[inline(always)]
+    fn row_part(&self, at: usize, len: usize) -> &[T] {
+        self.array.row_part(at, len)
+    }
+
+    #[inline(always)]
+    fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [T] {
+        self.array.row_part_mut(at, len)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::model::{self, Dim};
 use hamr_xacc::dist::Dist::{Block, BlockOf, Cyclic, CyclicOf};
-use hamr_xacc::dist::{NodeSet, Nodes, on};
+use hamr_xacc::dist::{Extent, NodeSet, Nodes, on};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -96,7 +96,7 @@ fn the_longest_blocks_are_those_of_the_first_nodes() {
         for (lo, hi) in [(1 - MOST, MOST - 1), (MOST - 20, MOST - 1), (1 - MOST, 20 - MOST)] {
             let shape = |me| {
                 let nodes = Nodes::new(NodeSet::of_world(64), me, [64]).expect("64");
-                nodes.template([lo..hi]).distribute([by]).expect("it fits")
+                nodes.template([Extent::from(lo..hi)]).distribute([by]).expect("it fits")
             };
             if by != Cyclic {
                 let all: i64 = (0..64).map(|me| shape(me).all().ranges().map_or(0, |[own]| own.end - own.start)).sum();

@@ -1,5 +1,7 @@
 //! Arrays behind an exchange that has failed: others may still write them, so nothing of them is here any more.
 
+#![allow(clippy::single_range_in_vec_init, reason = "the range of one dimension")]
+
 use super::{run_once, world};
 use hamr_comm::Fault;
 use hamr_xacc::prelude::*;

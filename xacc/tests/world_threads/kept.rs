@@ -80,7 +80,7 @@ fn the_name_of_a_kept_array_may_be_any_bytes() {
     let mut bytes = [0; 16];
     kept.lock().expect("no panic").expect("kept").encode(&mut Encoder::new(&mut bytes));
     bytes[..8].copy_from_slice(&(u64::MAX - 63).to_le_bytes());
-    let other = Kept::<f32, 1>::decode(&mut Decoder::new(&bytes)).ok().expect("bytes are one");
+    let Ok(other) = Kept::<f32, 1>::decode(&mut Decoder::new(&bytes)) else { panic!("bytes are one") };
     let opened = run_once(&world, move |w| other.open(&w.own([1 << 14]), w).map(drop));
     is_gone(opened);
 }

@@ -2,6 +2,7 @@
 
 use super::{run_once, world};
 use hamr_comm::Fault;
+use hamr_xacc::dist::Extent;
 use hamr_xacc::prelude::*;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ const CASES: [Case; 34] = [
     }),
     ("first index", |w, differs| {
         let lo = i64::from(differs);
-        w.nodes([w.size()])?.template([lo..lo + 8]).distribute([Block])?.zeros::<f64>(w).map(drop)
+        let range = Extent::from(lo..lo + 8);
+        w.nodes([w.size()])?.template([range]).distribute([Block])?.zeros::<f64>(w).map(drop)
     }),
     ("distribution", |w, differs| {
         let by = if differs { Cyclic } else { Block };

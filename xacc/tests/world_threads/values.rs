@@ -1,5 +1,7 @@
 //! What collectives do with values of any kind and length, on any number of nodes.
 
+#![allow(clippy::single_range_in_vec_init, reason = "the range of one dimension")]
+
 use super::{run_once, world};
 use hamr_comm::Fault;
 use hamr_xacc::prelude::*;
@@ -18,8 +20,7 @@ fn first_max(ranks: u32) -> Option<(u32, i64)> {
         Ok(())
     })
     .expect("it runs");
-    let found = *found.lock().expect("no panic");
-    found
+    *found.lock().expect("no panic")
 }
 
 #[test]
@@ -43,8 +44,7 @@ fn max(ranks: u32) -> u64 {
         Ok(())
     })
     .expect("it runs");
-    let found = *found.lock().expect("no panic");
-    found
+    *found.lock().expect("no panic")
 }
 
 #[test]
