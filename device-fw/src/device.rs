@@ -336,6 +336,10 @@ impl<'s, B: Board> Device<'s, B> {
         match self.idle_state.next::<B::Order>(own, self.board.micros()) {
             IdleStep::Poll => {}
             IdleStep::PrepareWait => {
+                // A policy without polls, or a clock in large steps, comes here before `NO_MORE_WORK`.
+                if poller.needs_notify() {
+                    self.board.notify();
+                }
                 self.board.read_back();
                 poller.recall_control();
             }

@@ -99,7 +99,12 @@ impl End {
     }
 
     /// Sleeps until `found` is true (rule 23), without a net. The clock runs fast: no step is only for more polls.
-    pub(crate) fn wait<S: Order>(&mut self, steps: Steps, mut found: impl FnMut() -> bool) {
+    pub(crate) fn wait<S: Order>(&mut self, steps: Steps, found: impl FnMut() -> bool) {
+        self.wait_with::<S>(steps, found, |_| {});
+    }
+
+    /// The same; `prepares` is called behind each odd value.
+    fn wait_with<S: Order>(&mut self, steps: Steps, mut found: impl FnMut() -> bool, prepares: impl Fn(&Self)) {
         let (mut idle, mut now) = (Idle::new(), 0_u64);
         while !found() {
             now += 1000;
@@ -109,6 +114,7 @@ impl End {
                     if steps != Steps::OldValue || !self.waiter.is_waiting() {
                         self.waiter.prepare_wait::<S>(&*self.own);
                     }
+                    prepares(self);
                     if steps == Steps::NoLastPoll {
                         self.own.doorbell.wait();
                         idle.woken();
@@ -126,6 +132,39 @@ impl End {
         idle.found();
         self.waiter.cancel_wait(&*self.own);
     }
+}
+
+/// Calls of a device that has no fence behind its replies but before its sleeps, and none at all where it is not `fenced`.
+fn run_at_rest((calls, is_fenced): (u32, bool)) {
+    let pair = Pair::<2>::new(Shapes::SOUND);
+    let mut server = Server::new(pair.clone(), Epoch::FIRST, pick);
+    let mut caller = Caller::new(pair, Epoch::FIRST);
+    let (mut host, mut device) = End::pair();
+    thread::spawn(move || {
+        let fence = |device: &End| {
+            if is_fenced {
+                device.needs_notify::<Coherent>();
+            }
+        };
+        for k in 0..calls {
+            device.wait_with::<Coherent>(Steps::Device, || server.serve(k), fence);
+            device.needs_notify_relaxed();
+        }
+        // The sleep behind the last one.
+        fence(&device);
+    });
+    for k in 0..calls {
+        caller.send(k, Want::Hot);
+        host.needs_notify::<Coherent>();
+        host.wait::<Coherent>(Steps::Host, || caller.take_hot());
+    }
+}
+
+#[test]
+fn a_device_that_sleeps_at_once_has_notified_its_host() {
+    Model::new("the fence in front of each sleep, 1 call", vec![(1, true)], run_at_rest).preempted_at_most(3).holds();
+    Model::new("the fence in front of each sleep, 2 calls", vec![(2, true)], run_at_rest).preempted_at_most(2).holds();
+    Model::new("a sleep without it", vec![(1, false)], run_at_rest).breaks(FOR_EVER);
 }
 
 /// `calls` calls, one at a time: each side sleeps whenever it finds nothing.
