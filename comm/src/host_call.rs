@@ -267,7 +267,8 @@ impl<'t> Task<'t> {
     }
 
     /// Leaves the arguments in scratch memory for the serve loop.
-    #[inline(never)]
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
     fn message(&self, to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<Message, NotSent> {
         let (key, longest) = outgoing::here(|outgoing| outgoing.key(to))?;
         self.with_scratch(|scratch| {

@@ -50,9 +50,7 @@ use wait::{NEVER, Wait};
 /// ```
 pub struct Task<'t> {
     suspender: Suspender<'t>,
-    /// The earliest of `limits`: the time at which [`Self::within`] ends waits, or [`NEVER`].
-    within: Cell<u64>,
-    /// `None` before the first.
+    /// The times at which [`Self::within`] ends waits; `None` before the first.
     limits: Cell<Option<Limits>>,
 }
 
@@ -96,12 +94,14 @@ const MOST_LIMITS: usize = 4;
 #[derive(Clone, Copy)]
 struct Limits {
     at: [u64; MOST_LIMITS],
+    /// The earliest of them.
+    earliest: u64,
     /// Values that have the last.
     shared: u32,
 }
 
 impl Limits {
-    const NONE: Self = Self { at: [NEVER; MOST_LIMITS], shared: 0 };
+    const NONE: Self = Self { at: [NEVER; MOST_LIMITS], earliest: NEVER, shared: 0 };
 
     /// Adds one, and returns which it is.
     fn add(&mut self, limit: u64) -> usize {
@@ -109,6 +109,7 @@ impl Limits {
         self.shared += u32::from(free.is_none());
         let index = free.unwrap_or(MOST_LIMITS - 1);
         self.at.get_mut(index).into_iter().for_each(|at| *at = limit.min(*at));
+        self.earliest = self.earliest.min(limit);
         index
     }
 
@@ -117,17 +118,13 @@ impl Limits {
         if index != MOST_LIMITS - 1 || self.shared == 0 {
             self.at.get_mut(index).into_iter().for_each(|at| *at = NEVER);
         }
-    }
-
-    fn earliest(&self) -> u64 {
-        self.at.into_iter().min().unwrap_or(NEVER)
+        self.earliest = self.at.into_iter().min().unwrap_or(NEVER);
     }
 }
 
 /// Waits of its task end when its time is over; when it is dropped, those behind it continue as without it.
 #[must_use = "the time ends with this value"]
 pub struct Within<'w> {
-    within: &'w Cell<u64>,
     limits: &'w Cell<Option<Limits>>,
     /// `None`: it has no end.
     index: Option<usize>,
@@ -138,7 +135,6 @@ impl Drop for Within<'_> {
         let (Some(index), Some(mut limits)) = (self.index, self.limits.get()) else { return };
         limits.end(index);
         self.limits.set(Some(limits));
-        self.within.set(limits.earliest());
     }
 }
 
@@ -166,7 +162,7 @@ impl Task<'_> {
         if self.comes_soon(&mut ready) {
             return Ok(());
         }
-        self.wait_while(Wait::Peer(self.within.get()), reason, ready)
+        self.wait_while(Wait::Peer(self.until()), reason, ready)
     }
 
     /// How often a task looks before it suspends itself for what another rank does.
@@ -196,7 +192,7 @@ impl Task<'_> {
         while !ready() {
             self.wait(wait, reason)?;
             reason = reason.again();
-            if self.within.get() != NEVER && self.micros() >= self.within.get() {
+            if self.until() != NEVER && self.micros() >= self.until() {
                 return Err(Interrupted::Deadline);
             }
         }
@@ -212,8 +208,8 @@ impl Task<'_> {
     #[inline(never)]
     fn sleep_at(&self, micros: u32, at: Place) -> Result<(), Interrupted> {
         let until = self.micros().saturating_add(micros.into());
-        self.wait(Wait::Time(until.min(self.within.get())), Reason::new(WaitKind::TIME, at))?;
-        if until > self.within.get() { Err(Interrupted::Deadline) } else { Ok(()) }
+        self.wait(Wait::Time(until.min(self.until())), Reason::new(WaitKind::TIME, at))?;
+        if until > self.until() { Err(Interrupted::Deadline) } else { Ok(()) }
     }
 
     /// Ends waits of this task with [`Interrupted::Deadline`] after `limit`, as long as the result
@@ -225,8 +221,7 @@ impl Task<'_> {
         let mut limits = self.limits.get().unwrap_or(Limits::NONE);
         let index = (limit != NEVER).then(|| limits.add(limit));
         self.limits.set(Some(limits));
-        self.within.set(limits.earliest());
-        Within { within: &self.within, limits: &self.limits, index }
+        Within { limits: &self.limits, index }
     }
 
     /// Microseconds of the device's clock.
@@ -341,9 +336,9 @@ impl<'t> Task<'t> {
         self.suspender.marks()
     }
 
-    /// The time at which [`Self::within`] ends waits.
+    /// The time at which [`Self::within`] ends waits, or [`NEVER`].
     pub(crate) fn until(&self) -> u64 {
-        self.within.get()
+        self.limits.get().map_or(NEVER, |limits| limits.earliest)
     }
 
     /// What the serve loop has lent it, for the length of `f`, which must not wait, and calls no code of the program.
@@ -371,7 +366,7 @@ impl<'t> Task<'t> {
 
     #[cfg(feature = "tasks")]
     fn of(suspender: Suspender<'t>) -> Self {
-        Self { suspender, within: Cell::new(NEVER), limits: Cell::new(None) }
+        Self { suspender, limits: Cell::new(None) }
     }
 
     /// The arguments of its call; once.
@@ -402,11 +397,11 @@ mod tests {
                 let indices: [usize; MOST] = times.map(|time| limits.add(time));
                 let mut left = times;
                 for ended in order {
-                    assert_eq!(limits.earliest(), left.into_iter().min().expect("three"), "{times:?} {order:?}");
+                    assert_eq!(limits.earliest, left.into_iter().min().expect("three"), "{times:?} {order:?}");
                     limits.end(indices[ended]);
                     left[ended] = NEVER;
                 }
-                assert_eq!((limits.earliest(), limits.shared), (NEVER, 0));
+                assert_eq!((limits.earliest, limits.shared), (NEVER, 0));
             }
         }
     }
@@ -418,9 +413,9 @@ mod tests {
         assert_eq!(indices, [0, 1, 2, 3, 3, 3]);
         limits.end(3);
         limits.end(2);
-        assert_eq!(limits.earliest(), 10, "two that share it last");
+        assert_eq!(limits.earliest, 10, "two that share it last");
         limits.end(3);
         limits.end(3);
-        assert_eq!(limits.earliest(), 80);
+        assert_eq!(limits.earliest, 80);
     }
 }

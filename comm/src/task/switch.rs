@@ -65,8 +65,6 @@ pub(crate) struct Suspender<'t> {
     yielder: &'t Yielder<Lent, Wait>,
     lent: Cell<Lent>,
     marks: &'t Cell<Marks>,
-    /// Code of the program has the scratch memory ([`Self::with_scratch`]).
-    converts: Cell<bool>,
     /// A closure of [`Self::with`] runs.
     #[cfg(debug_assertions)]
     is_lent: Cell<bool>,
@@ -115,23 +113,24 @@ impl<'t> Suspender<'t> {
     /// Such code calls this.
     pub(super) fn with_scratch<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut scratch = self.begin_conversion();
-        let _converts = Converts(&self.converts);
+        let _converts = Converts(self.marks);
         // SAFETY: the slice's memory, which it has alone. As long as `_converts` exists, the slice does not end,
         // since a suspension is refused, and nothing else here uses the memory: `begin_conversion` refuses a
         // second use, and arguments and replies are read and written by who has `&mut Task`.
         f(unsafe { scratch.as_mut() })
     }
 
-    #[inline(never)]
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
     fn begin_conversion(&self) -> NonNull<[u8]> {
         self.refuse_in_conversion();
-        self.converts.set(true);
+        set_converts(self.marks, 1);
         self.with(|slice| NonNull::from(&mut *slice.frame.scratch))
     }
 
     #[inline(always)]
     fn refuse_in_conversion(&self) {
-        if self.converts.get() {
+        if self.marks.get().converts != 0 {
             waits_in_conversion();
         }
     }
@@ -169,12 +168,19 @@ fn waits_in_conversion() -> ! {
     panic!("a wait inside of a conversion");
 }
 
+/// By one store: a copy of all marks is several.
+#[inline(always)]
+fn set_converts(marks: &Cell<Marks>, converts: u32) {
+    // SAFETY: the cell's own memory, of which no reference is ever made; cells are of one thread.
+    unsafe { (*marks.as_ptr()).converts = converts };
+}
+
 /// Code of the program has the scratch memory until this is dropped.
-struct Converts<'s>(&'s Cell<bool>);
+struct Converts<'t>(&'t Cell<Marks>);
 
 impl Drop for Converts<'_> {
     fn drop(&mut self) {
-        self.0.set(false);
+        set_converts(self.0, 0);
     }
 }
 
@@ -222,7 +228,6 @@ impl Coroutine {
                 yielder,
                 lent: Cell::new(lent),
                 marks: &marks,
-                converts: Cell::new(false),
                 #[cfg(debug_assertions)]
                 is_lent: Cell::new(false),
             });

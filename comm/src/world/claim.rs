@@ -118,7 +118,7 @@ impl Drop for SegmentClaim<'_> {
         self.task.lent(|slice| {
             let heap = &mut slice.cx.heap;
             // It is another heap where a handler has exchanged the context: the end of the task finds the rank's.
-            if heap.taken().is_some_and(|(at, _)| at == self.at) {
+            if heap.taken() == Some(self.at) {
                 // SAFETY: what was made of the bytes borrowed `self`.
                 unsafe { heap.give_back() };
             }
@@ -129,7 +129,7 @@ impl Drop for SegmentClaim<'_> {
 /// The task in this place has ended, however it did: by its return, or because it was left where it stood.
 #[inline(always)]
 pub(crate) fn release(heap: &mut LentHeap<'_>, place: usize) {
-    if heap.taken().is_some_and(|(_, by)| by == place) {
+    if heap.last_taker() == place {
         // SAFETY: memory and pieces borrow a claim, which borrows the task: nothing of them is used behind its
         // end, nor on a stack that was left for good.
         unsafe { heap.give_back() };

@@ -225,15 +225,17 @@ impl LentHeap<'_> {
         Some(at)
     }
 
-    /// Where what is taken begins, and who has taken it.
+    /// Where what is taken begins.
+    pub fn taken(&self) -> Option<NonNull<u8>> {
+        let Region { open, len, .. } = &*self.region;
+        // SAFETY: not behind the end of the heap, which is one mapping.
+        (open.len != *len).then(|| unsafe { open.base.add(open.len as usize) })
+    }
+
+    /// The number that the last taker gave, which may have given it back.
     #[inline(always)]
-    pub fn taken(&self) -> Option<(NonNull<u8>, usize)> {
-        let Region { open, len, taker } = &*self.region;
-        if open.len == *len {
-            return None;
-        }
-        // SAFETY: open.len < len, and the heap is one mapping, so the sum stays inside.
-        Some((unsafe { open.base.add(open.len as usize) }, *taker))
+    pub fn last_taker(&self) -> usize {
+        self.region.taker
     }
 
     /// The heap is whole again.
