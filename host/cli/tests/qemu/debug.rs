@@ -148,7 +148,7 @@ fn a_debugged_device_ends_with_its_host() {
         let mut line = String::new();
         BufReader::new(host.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         assert!(line.contains("gdb"), "{line}");
-        until("the device waits", || marked(&mark).len() >= 3);
+        until("the device waits", || (marked(&mark).len() >= 3).then_some(()));
         common::signal(host.id(), signal);
         host.wait().expect("it ends");
         let begin = Instant::now();
