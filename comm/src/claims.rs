@@ -3,9 +3,9 @@
 
 use crate::fault::Fault;
 use crate::shared::SHARED;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 #[cfg(feature = "tasks")]
 use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use hamr_shared_abi::window::LentHeap;
 #[cfg(feature = "tasks")]
 use hamr_shared_abi::{status::Status, window::Claim};
@@ -282,7 +282,8 @@ mod tests {
         let mut heap = testing::Heap::new(4096);
         let (buffer, other) = (heap.zeroed::<u8>(64).parts(), heap.zeroed::<u8>(64).parts());
         let cx = heap.context();
-        let [ended, next] = [(1, 0x1000), (2, 0x2000)].map(|(place, slot)| Owner { heap: &cx.heap, place, slot, line: 7 });
+        let [ended, next] =
+            [(1, 0x1000), (2, 0x2000)].map(|(place, slot)| Owner { heap: &cx.heap, place, slot, line: 7 });
         let claim = |owner: &Owner<'_>, off| owner.claim(Claim { off, bytes: 64, writable: true }).expect("free");
         let seen = || check(&cx.heap, (buffer.off, 64), true, 0).map_err(|fault| fault.status);
         // What is stored: count and range, the count alone, nothing.

@@ -21,6 +21,7 @@ pub mod relays;
 pub mod resources;
 pub mod sleeping;
 pub mod spy;
+pub mod stepper;
 pub mod threaded;
 pub mod times;
 pub mod unread;

@@ -248,7 +248,8 @@ pub fn refusals(spec: &str) {
 pub fn poisons(spec: &str) {
     let node = open(spec);
     let module = load(&node);
-    let within = module.named::<fn(&mut Context, bool) -> Result<u32, Fault>>(&path_of("in_resource")).expect("it has it");
+    let within =
+        module.named::<fn(&mut Context, bool) -> Result<u32, Fault>>(&path_of("in_resource")).expect("it has it");
     let clear = module.named::<fn(&mut Context) -> bool>(&path_of("clear_resource")).expect("it has it");
     assert_eq!(within.sync((false,)).expect("free"), 8);
     assert!(within.sync((true,)).is_err(), "it panics");
@@ -306,7 +307,9 @@ pub fn statics(spec: &str) {
     let of_hamr: Vec<&str> = elf
         .symbols()
         .filter(|symbol| symbol.size() != 0 && symbol.kind() != object::SymbolKind::Section)
-        .filter(|symbol| symbol.section_index().and_then(|at| elf.section_by_index(at).ok()).is_some_and(|at| is_writable(&at)))
+        .filter(|symbol| {
+            symbol.section_index().and_then(|at| elf.section_by_index(at).ok()).is_some_and(|at| is_writable(&at))
+        })
         .filter_map(|symbol| symbol.name().ok())
         .filter(|name| ["9hamr_comm", "15hamr_shared_abi"].iter().any(|name_of| name.contains(name_of)))
         .collect();

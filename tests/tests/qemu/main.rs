@@ -11,6 +11,7 @@ mod relay;
 mod riscv64;
 mod serve;
 mod sleep;
+mod steps;
 mod world_mixed;
 mod worlds;
 mod x86_64;

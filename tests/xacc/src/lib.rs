@@ -12,6 +12,7 @@ pub mod kept;
 pub mod lost;
 pub mod shadows;
 pub mod solvers;
+pub mod steps;
 
 use hamr_comm::Fault;
 pub use hamr_xacc::HostArray;

@@ -1,6 +1,6 @@
 //! More threads with one node than it has streams.
 
-use crate::small;
+use super::small;
 use hamr::Options;
 use hamr_kernels::faults::background;
 use hamr_tests::conformance::until;
