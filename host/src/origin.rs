@@ -24,12 +24,14 @@ unsafe extern "C" {
 /// How many forks led to this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 /// What ends in a copy of this process.
-static OBJECTS: Mutex<Vec<Weak<dyn InOneProcess>>> = Mutex::new(Vec::new());
+static OBJECTS: Mutex<Objects> = Mutex::new(Vec::new());
+
+type Objects = Vec<Weak<dyn InOneProcess>>;
 
 thread_local! {
     /// The lock of [`OBJECTS`], while its thread forks: no other thread has it at that moment, of which the
     /// copy would wait for the release.
-    static FORKING: RefCell<Option<MutexGuard<'static, Vec<Weak<dyn InOneProcess>>>>> = const { RefCell::new(None) };
+    static FORKING: RefCell<Option<MutexGuard<'static, Objects>>> = const { RefCell::new(None) };
 }
 
 /// An object that has no use in a copy of its process.

@@ -11,22 +11,15 @@ unsafe extern "C" {
 
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
-/// The action when none was set, SIG_DFL.
-const DEFAULT: usize = 0;
-
-/// Ctrl-C and `docker stop` end this process, as they end others. What they find ignored or handled stays
-/// so.
+/// Ctrl-C and `docker stop` end this process, as they end others; also where its parent ignored them, as a shell
+/// does for what it starts in the background.
 pub(super) fn end_by_signals() {
     if std::process::id() != 1 {
         return;
     }
     for number in [SIGINT, SIGTERM] {
         // SAFETY: a function of the type of handlers, which makes one system call.
-        let before = unsafe { signal(number, end as extern "C" fn(i32) as usize) };
-        if before != DEFAULT {
-            // SAFETY: what the function itself has returned.
-            unsafe { signal(number, before) };
-        }
+        unsafe { signal(number, end as extern "C" fn(i32) as usize) };
     }
 }
 
