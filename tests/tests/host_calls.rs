@@ -1,7 +1,5 @@
 //! Tests of calls to the host: a device's poller, and the host's ends of its queues.
 
-#[path = "host_calls/bodies.rs"]
-mod bodies;
 #[path = "host_calls/ends.rs"]
 mod ends;
 #[path = "host_calls/redteam2.rs"]

@@ -3,6 +3,8 @@
 
 #[path = "streams/beyond.rs"]
 mod beyond;
+#[path = "streams/bodies.rs"]
+mod bodies;
 #[path = "streams/ends.rs"]
 mod ends;
 #[path = "streams/released.rs"]
