@@ -2,6 +2,7 @@
 //! thread of this program (`hamr_tests::threaded`).
 
 mod beyond;
+mod bodies;
 mod ends;
 mod released;
 mod replies;

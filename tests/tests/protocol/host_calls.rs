@@ -1,6 +1,5 @@
 //! Tests of calls to the host: a device's poller, and the host's ends of its queues.
 
-mod bodies;
 mod ends;
 mod limits;
 

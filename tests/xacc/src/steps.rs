@@ -1,5 +1,5 @@
 //! Routines that change what outlasts their task, each between [`begin`] and [`end`]: tests end the task in front of
-//! every instruction of them (`tests/tests/steps_qemu.rs`).
+//! every instruction of them (`tests/tests/qemu/steps.rs`).
 
 use hamr_comm::world::{RankId, RankSet};
 use hamr_comm::{BufferPtr, Context, Fault, Resource, Task, offload};
