@@ -149,14 +149,14 @@ fn a_debugged_device_ends_with_its_host() {
         BufReader::new(host.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         assert!(line.contains("gdb"), "{line}");
         until("the device waits", || (marked(&mark).len() >= 3).then_some(()));
-        common::signal(host.id(), signal);
+        crate::common::signal(host.id(), signal);
         host.wait().expect("it ends");
         let begin = Instant::now();
         while !marked(&mark).is_empty() && begin.elapsed() < Duration::from_secs(3) {
             std::thread::sleep(Duration::from_millis(10));
         }
         let left = marked(&mark);
-        left.iter().for_each(|(pid, _)| common::signal(*pid, "KILL"));
+        left.iter().for_each(|(pid, _)| crate::common::signal(*pid, "KILL"));
         assert!(left.is_empty(), "3 s after SIG{signal}: {left:?}");
     }
 }
