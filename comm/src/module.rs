@@ -81,13 +81,15 @@ pub struct ModuleHeader {
     pub run: Run,
 }
 
+/// [`claims::check`].
+type Check = fn(&LentHeap<'_>, (u64, u64), bool, u32) -> Result<(), Fault>;
+
 /// What a module is given of its image.
 pub struct ModuleImage {
     #[cfg_attr(not(hamr_bare), expect(dead_code, reason = "panics of a module in a process end in the module"))]
     panic: Panic,
     shared: &'static Shared,
-    /// [`claims::check`].
-    pub(crate) check: fn(&LentHeap<'_>, (u64, u64), bool, u32) -> Result<(), Fault>,
+    pub(crate) check: Check,
 }
 
 /// In a module: its image.
