@@ -122,11 +122,12 @@ impl Library {
     /// was loaded first.
     fn is_where(&self, address: *const c_void) -> bool {
         let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: the loader looks the address up and reads nothing there. It writes the whole structure, or zero
-        // is returned; of zeros it is valid, too.
-        let info = unsafe { (libc::dladdr(address, info.as_mut_ptr()) != 0).then(|| info.assume_init()) };
+        // SAFETY: the loader looks the address up and reads nothing there; the structure is exclusive.
+        let is_known = unsafe { libc::dladdr(address, info.as_mut_ptr()) } != 0;
+        // SAFETY: of zeros it is valid, too.
+        let info = unsafe { info.assume_init() };
         // SAFETY: the name is the loader's and ends in zero; the library is open.
-        info.is_some_and(|info| !info.dli_fname.is_null() && unsafe { CStr::from_ptr(info.dli_fname) } == &*self.path)
+        is_known && !info.dli_fname.is_null() && unsafe { CStr::from_ptr(info.dli_fname) } == &*self.path
     }
 }
 
