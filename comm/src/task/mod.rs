@@ -50,6 +50,8 @@ use wait::{NEVER, Wait};
 /// ```
 pub struct Task<'t> {
     suspender: Suspender<'t>,
+    /// The earliest of `limits`, or [`NEVER`].
+    until: Cell<u64>,
     /// The times at which [`Self::within`] ends waits; `None` before the first.
     limits: Cell<Option<Limits>>,
 }
@@ -94,14 +96,12 @@ const MOST_LIMITS: usize = 4;
 #[derive(Clone, Copy)]
 struct Limits {
     at: [u64; MOST_LIMITS],
-    /// The earliest of them.
-    earliest: u64,
     /// Values that have the last.
     shared: u32,
 }
 
 impl Limits {
-    const NONE: Self = Self { at: [NEVER; MOST_LIMITS], earliest: NEVER, shared: 0 };
+    const NONE: Self = Self { at: [NEVER; MOST_LIMITS], shared: 0 };
 
     /// Adds one, and returns which it is.
     fn add(&mut self, limit: u64) -> usize {
@@ -109,7 +109,6 @@ impl Limits {
         self.shared += u32::from(free.is_none());
         let index = free.unwrap_or(MOST_LIMITS - 1);
         self.at.get_mut(index).into_iter().for_each(|at| *at = limit.min(*at));
-        self.earliest = self.earliest.min(limit);
         index
     }
 
@@ -118,13 +117,17 @@ impl Limits {
         if index != MOST_LIMITS - 1 || self.shared == 0 {
             self.at.get_mut(index).into_iter().for_each(|at| *at = NEVER);
         }
-        self.earliest = self.at.into_iter().min().unwrap_or(NEVER);
+    }
+
+    fn earliest(&self) -> u64 {
+        self.at.into_iter().min().unwrap_or(NEVER)
     }
 }
 
 /// Waits of its task end when its time is over; when it is dropped, those behind it continue as without it.
 #[must_use = "the time ends with this value"]
 pub struct Within<'w> {
+    until: &'w Cell<u64>,
     limits: &'w Cell<Option<Limits>>,
     /// `None`: it has no end.
     index: Option<usize>,
@@ -135,6 +138,7 @@ impl Drop for Within<'_> {
         let (Some(index), Some(mut limits)) = (self.index, self.limits.get()) else { return };
         limits.end(index);
         self.limits.set(Some(limits));
+        self.until.set(limits.earliest());
     }
 }
 
@@ -221,7 +225,8 @@ impl Task<'_> {
         let mut limits = self.limits.get().unwrap_or(Limits::NONE);
         let index = (limit != NEVER).then(|| limits.add(limit));
         self.limits.set(Some(limits));
-        Within { limits: &self.limits, index }
+        self.until.set(limits.earliest());
+        Within { until: &self.until, limits: &self.limits, index }
     }
 
     /// Microseconds of the device's clock.
@@ -338,7 +343,7 @@ impl<'t> Task<'t> {
 
     /// The time at which [`Self::within`] ends waits, or [`NEVER`].
     pub(crate) fn until(&self) -> u64 {
-        self.limits.get().map_or(NEVER, |limits| limits.earliest)
+        self.until.get()
     }
 
     /// What the serve loop has lent it, for the length of `f`, which must not wait, and calls no code of the program.
@@ -366,7 +371,7 @@ impl<'t> Task<'t> {
 
     #[cfg(feature = "tasks")]
     fn of(suspender: Suspender<'t>) -> Self {
-        Self { suspender, limits: Cell::new(None) }
+        Self { suspender, until: Cell::new(NEVER), limits: Cell::new(None) }
     }
 
     /// The arguments of its call; once.
@@ -397,11 +402,11 @@ mod tests {
                 let indices: [usize; MOST] = times.map(|time| limits.add(time));
                 let mut left = times;
                 for ended in order {
-                    assert_eq!(limits.earliest, left.into_iter().min().expect("three"), "{times:?} {order:?}");
+                    assert_eq!(limits.earliest(), left.into_iter().min().expect("three"), "{times:?} {order:?}");
                     limits.end(indices[ended]);
                     left[ended] = NEVER;
                 }
-                assert_eq!((limits.earliest, limits.shared), (NEVER, 0));
+                assert_eq!((limits.earliest(), limits.shared), (NEVER, 0));
             }
         }
     }
@@ -413,9 +418,9 @@ mod tests {
         assert_eq!(indices, [0, 1, 2, 3, 3, 3]);
         limits.end(3);
         limits.end(2);
-        assert_eq!(limits.earliest, 10, "two that share it last");
+        assert_eq!(limits.earliest(), 10, "two that share it last");
         limits.end(3);
         limits.end(3);
-        assert_eq!(limits.earliest, 80);
+        assert_eq!(limits.earliest(), 80);
     }
 }
