@@ -12,7 +12,7 @@
 //! - [`Console`]: the output of the image on its serial port, and of QEMU itself.
 //!
 //! Boards are not here: the device's side of these machines is in `device-fw`. Who may depend on
-//! it: `hamr` (feature `qemu`), `xtask` and tests. It depends on `hamr-shared-abi` for the names of
+//! it: `hamr`, `xtask` and tests. It depends on `hamr-shared-abi` for the names of
 //! instruction sets.
 
 mod child;

@@ -132,15 +132,15 @@ fn what_an_ended_task_has_told_a_rank_reaches_it_next_time() {
     unknown.retain(|at, word| known[at] != *word);
     assert!((1..8).contains(&unknown.len()), "the row of a key and a notification: {unknown:x?}");
     let segment = node.sync(own_segment::with()).expect("a rank");
-    for routine in OF_WORLDS..ROUTINES.len() {
-        let before = if ROUTINES[routine] == "key of a handler" { unknown.clone() } else { BTreeMap::new() };
+    for (routine, name) in ROUTINES.iter().enumerate().skip(OF_WORLDS) {
+        let before = if *name == "key of a handler" { unknown.clone() } else { BTreeMap::new() };
         each(&mut stepper, node, (routine, &before), &x, &mut |why| {
             let reached = node.sync_with(calls_partner::with(), CallOptions::deadline(LOST));
             assert_eq!(reached.map_err(|e| e.to_string()), Ok(7), "{why}");
             node.sync(announces::with()).expect("runs");
             assert!(world.node(1).sync(finds::with()).expect("runs"), "{why}: what was announced is not found");
             assert_eq!(node.sync(own_segment::with()).expect("a rank"), segment, "{why}: the segment has moved");
-            if ROUTINES[routine].contains("segment") {
+            if name.contains("segment") {
                 let claims = steps::with(ROUTINES.len() as u32 - 1, x.ptr());
                 node.sync(claims).unwrap_or_else(|e| panic!("{why}: the segment is not free: {e}"));
             }

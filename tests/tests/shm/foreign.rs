@@ -34,7 +34,8 @@ fn a_fork_leaves_its_parents_devices_alone() {
 #[ignore = "run by a_fork_leaves_its_parents_devices_alone"]
 fn forks() {
     // Each with the device as it is in the child, and whether that is right.
-    let uses: [(&str, fn(Node) -> bool); 11] = [
+    type Use = fn(Node) -> bool;
+    let uses: [(&str, Use); 11] = [
         ("drop", |node| {
             drop(node);
             true
