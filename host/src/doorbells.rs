@@ -1,18 +1,18 @@
 //! Doorbells between this process and a device's process: one for each direction, and one for this
 //! process alone.
 //!
-//! Whether an access may block is a flag of the open file, not of a descriptor. A process that
-//! receives a descriptor can therefore change the flag for every process with the same file. A
-//! thread of this process must never block in a read or a write, where neither the device's end nor
-//! a limit would wake it. So an image receives the other ends of pipes, which are open files of
-//! their own.
+//! Those that a device, a rank or a keeper shares are pairs of sockets, because their flags are
+//! given with each access. Of a pipe or an eventfd, whether an access may block is a flag of the open
+//! file, which every process that has it can change, and where a thread that blocks is woken neither
+//! by the device's end nor by a limit. Whether a write without a reader raises SIGPIPE is a property
+//! of the program, and this may be one in another language.
 
 use crate::Error;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, fstat};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,30 +45,13 @@ struct Theirs {
 }
 
 impl Doorbells {
-    /// For an image that is a process of its own: it shares no open file with this process.
-    pub(crate) fn of_process() -> Result<Self, Error> {
-        let pipe = || pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
-        Self::new(pipe, pipe)
-    }
-
-    /// For an emulator, which needs an eventfd for each direction. It shares them with this process
-    /// and is assumed to leave their flags alone; the image that it runs cannot reach them.
-    pub(crate) fn of_emulator() -> Result<Self, Error> {
-        let shared = || event().and_then(|fd| Ok((rustix::io::fcntl_dupfd_cloexec(&fd, 0)?, fd)));
-        Self::new(shared, shared)
-    }
-
-    /// Each function makes an end to read from and an end to write to.
-    fn new(
-        to_host: impl Fn() -> Result<(OwnedFd, OwnedFd), Errno>,
-        to_device: impl Fn() -> Result<(OwnedFd, OwnedFd), Errno>,
-    ) -> Result<Self, Error> {
-        let make = || {
-            let ((notified, host), (own, device)) = (to_host()?, to_device()?);
-            Ok((notified, device, Theirs { own, host }))
-        };
-        let (notified, device, theirs) = make().map_err(Error::os("making a doorbell"))?;
-        Ok(Self { host: HostDoorbells::new(notified, device)?, theirs })
+    pub(crate) fn new() -> Result<Self, Error> {
+        // An emulator reads and writes its ends as it does an eventfd; they do not block there either.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let make = || Ok::<_, Errno>((pair()?, pair()?));
+        let ((notified, host), (own, device)) = make().map_err(Error::os("making a doorbell"))?;
+        Ok(Self { host: HostDoorbells::new(notified, device)?, theirs: Theirs { own, host } })
     }
 
     /// The ends for the device's process: the one that it sleeps on, and the one by which it
@@ -77,25 +60,30 @@ impl Doorbells {
         [self.theirs.own.as_fd(), self.theirs.host.as_fd()]
     }
 
-    /// What the other ranks of a world notify the device by: not the open file that this process uses,
-    /// where it is a pipe.
+    /// What the other ranks of a world notify the device by.
     pub(crate) fn for_rank(&self) -> Result<OwnedFd, Error> {
-        opened_anew(&self.host.device, OFlags::WRONLY)
+        copy(&self.host.device)
     }
 
-    /// The ends for a host that is another process, as [`HostDoorbells::new`] takes them; not the open
-    /// files of this process, where they are pipes.
+    /// The ends for a host that is another process, as [`HostDoorbells::of_keeper`] takes them.
     pub(crate) fn for_host(&self) -> Result<[OwnedFd; 2], Error> {
-        Ok([opened_anew(&self.host.notified, OFlags::RDONLY)?, opened_anew(&self.host.device, OFlags::WRONLY)?])
+        Ok([copy(&self.host.notified)?, copy(&self.host.device)?])
     }
 }
 
 impl HostDoorbells {
-    /// `notified` is readable when the device has notified; writing to `device` notifies it. Neither
-    /// blocks.
-    pub(crate) fn new(notified: OwnedFd, device: OwnedFd) -> Result<Self, Error> {
+    fn new(notified: OwnedFd, device: OwnedFd) -> Result<Self, Error> {
         let woken = event().map_err(Error::os("making a doorbell"))?;
         Ok(Self { notified: Arc::new(notified), woken: Arc::new(woken), device })
+    }
+
+    /// The ends that another process has sent: sockets, or neither is used.
+    pub(crate) fn of_keeper(notified: OwnedFd, device: OwnedFd) -> Result<Self, String> {
+        let is_socket = |fd| fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket());
+        if !is_socket(&notified) || !is_socket(&device) {
+            return Err("expected doorbells that are sockets, got others".into());
+        }
+        Self::new(notified, device).map_err(|e| e.to_string())
     }
 
     /// One of them is readable when the device has notified or this process has woken itself.
@@ -105,8 +93,8 @@ impl HostDoorbells {
 
     /// Notifies the device.
     pub(crate) fn notify(&self) {
-        // The only error is a full doorbell, and then the device is being woken already.
-        let _ = rustix::io::write(&self.device, &NOTIFICATION);
+        // An error means that it is full, and then the device is being woken already, or gone.
+        let _ = send(&self.device, &NOTIFICATION, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Wakes this process, as the device does.
@@ -119,30 +107,24 @@ impl HostDoorbells {
         let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
         let doorbells = [&*self.notified, &*self.woken];
         let mut fds = [doorbells[0], doorbells[1], end].map(|fd| PollFd::new(fd, PollFlags::IN));
-        // A signal ends the sleep early; callers expect early ends.
+        // A signal ends the sleep early; callers expect early ends. Another thread may have taken what
+        // is there before.
         if poll(&mut fds, limit.as_ref()).is_ok_and(|n| n > 0) {
-            for (doorbell, _) in doorbells.iter().zip(&fds).filter(|(_, fd)| fd.revents().contains(PollFlags::IN)) {
-                take(doorbell);
+            let [notified, woken, _] = fds.map(|fd| fd.revents().contains(PollFlags::IN));
+            if notified {
+                // Up to sixty-four notifications, where more than one or two are rare.
+                let _ = recv(doorbells[0], &mut [0; 64 * NOTIFICATION.len()], RecvFlags::DONTWAIT);
+            }
+            if woken {
+                let _ = rustix::io::read(doorbells[1], &mut [0; NOTIFICATION.len()]);
             }
         }
     }
 }
 
-/// Takes the pending notifications: all of an eventfd, up to sixty-four of a pipe, where more than
-/// one or two are rare. Another thread may have taken them before.
-fn take(doorbell: &OwnedFd) {
-    let _ = rustix::io::read(doorbell, &mut [0; 64 * NOTIFICATION.len()]);
-}
-
-/// Another open file of the same pipe.
-fn opened_anew(doorbell: &OwnedFd, access: OFlags) -> Result<OwnedFd, Error> {
-    let path = format!("/proc/self/fd/{}", doorbell.as_raw_fd());
-    let doorbell = match rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
-        // An eventfd has one open file only.
-        Err(Errno::NXIO) => rustix::io::fcntl_dupfd_cloexec(doorbell, 0),
-        doorbell => doorbell,
-    };
-    doorbell.map_err(Error::os("opening a doorbell for another process"))
+/// Another descriptor of the same socket.
+fn copy(doorbell: &OwnedFd) -> Result<OwnedFd, Error> {
+    fcntl_dupfd_cloexec(doorbell, 0).map_err(Error::os("copying a doorbell for another process"))
 }
 
 fn event() -> Result<OwnedFd, Errno> {
@@ -152,23 +134,29 @@ fn event() -> Result<OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::fcntl_setfl;
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use rustix::pipe::{PipeFlags, pipe_with};
     use std::sync::mpsc;
+
+    fn is_readable(fd: impl AsFd) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
+    }
+
+    fn taken(own: impl AsFd) -> usize {
+        recv(own, &mut [0; 512], RecvFlags::DONTWAIT).map_or(0, |(bytes, _)| bytes)
+    }
 
     #[test]
     fn notifications_arrive_once() {
-        let doorbells = Doorbells::of_process().expect("pipes");
+        let doorbells = Doorbells::new().expect("sockets");
         let [notified, woken] = doorbells.host.descriptors();
-        let is_readable = |fd: &OwnedFd| {
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
-        };
         let end = event().expect("an eventfd");
         for _ in 0..3 {
-            assert!(!is_readable(&notified) && !is_readable(&woken));
+            assert!(!is_readable(&*notified) && !is_readable(&*woken));
             rustix::io::write(&doorbells.theirs.host, &NOTIFICATION).expect("the device notifies");
             doorbells.host.wake();
-            assert!(is_readable(&notified) && is_readable(&woken));
+            assert!(is_readable(&*notified) && is_readable(&*woken));
             doorbells.host.sleep(&end, None);
         }
         assert!(!is_readable(&doorbells.theirs.own));
@@ -176,49 +164,51 @@ mod tests {
         assert!(is_readable(&doorbells.theirs.own));
     }
 
-    /// With any use of the descriptors that it received.
+    /// With any use of the descriptors that it received: an image, a rank, a keeper.
     #[test]
-    fn an_image_cannot_block_this_process_in_a_doorbell() {
-        let doorbells = Doorbells::of_process().expect("pipes");
-        for theirs in doorbells.theirs() {
-            fcntl_setfl(theirs, OFlags::empty()).expect("its own file");
+    fn a_peer_cannot_block_this_process_in_a_doorbell() {
+        let doorbells = Doorbells::new().expect("sockets");
+        let rank = doorbells.for_rank().expect("a descriptor");
+        let [notified, device] = doorbells.for_host().expect("descriptors");
+        let [own, host] = doorbells.theirs();
+        for fd in [own, host, rank.as_fd(), notified.as_fd(), device.as_fd()] {
+            fcntl_setfl(fd, OFlags::empty()).expect("a file");
         }
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
-            // Another thread has taken the notification meanwhile.
-            take(&doorbells.host.notified);
-            // The image takes no notification, until the doorbell is full.
+            // Another thread has taken the notification between the look and here.
+            let taken = recv(&*doorbells.host.notified, &mut [0; 8], RecvFlags::DONTWAIT);
+            // The device takes no notification, until the doorbell is full.
             (0..100_000).for_each(|_| doorbells.host.notify());
-            tell.send(()).expect("the test waits");
+            tell.send(taken).expect("the test waits");
         });
-        told.recv_timeout(Duration::from_secs(20)).expect("neither blocks");
+        let taken = told.recv_timeout(Duration::from_secs(20)).expect("neither blocks");
+        assert_eq!(taken.map(|_| ()), Err(Errno::AGAIN));
     }
 
     #[test]
-    fn another_host_has_both_directions() {
-        for doorbells in [Doorbells::of_process(), Doorbells::of_emulator()] {
-            let doorbells = doorbells.expect("descriptors");
-            let [notified, device] = doorbells.for_host().expect("descriptors");
-            let other = HostDoorbells::new(notified, device).expect("an eventfd");
-            rustix::io::write(&doorbells.theirs.host, &NOTIFICATION).expect("the device notifies");
-            other.sleep(&event().expect("an eventfd"), None);
-            other.notify();
-            let mut read = [0; 64];
-            assert_eq!(rustix::io::read(&doorbells.theirs.own, &mut read), Ok(NOTIFICATION.len()));
-        }
+    fn other_hosts_and_ranks_have_their_directions() {
+        let doorbells = Doorbells::new().expect("sockets");
+        let [notified, device] = doorbells.for_host().expect("descriptors");
+        let other = HostDoorbells::of_keeper(notified, device).expect("an eventfd");
+        rustix::io::write(&doorbells.theirs.host, &NOTIFICATION).expect("the device notifies");
+        other.sleep(&event().expect("an eventfd"), None);
+        other.notify();
+        assert_eq!(taken(&doorbells.theirs.own), NOTIFICATION.len());
+        let rank = doorbells.for_rank().expect("a descriptor");
+        send(&rank, &NOTIFICATION, SendFlags::DONTWAIT).expect("room");
+        assert_eq!(taken(&doorbells.theirs.own), NOTIFICATION.len());
     }
 
     #[test]
-    fn another_rank_notifies_by_an_open_file_of_its_own() {
-        for (doorbells, is_apart) in [(Doorbells::of_process(), true), (Doorbells::of_emulator(), false)] {
-            let doorbells = doorbells.expect("descriptors");
-            let doorbell = doorbells.for_rank().expect("a descriptor");
-            rustix::io::write(&doorbell, &NOTIFICATION).expect("room");
-            let mut read = [0; 64];
-            assert_eq!(rustix::io::read(&doorbells.theirs.own, &mut read), Ok(NOTIFICATION.len()));
-            fcntl_setfl(&doorbell, OFlags::empty()).expect("its own file");
-            let ours = rustix::fs::fcntl_getfl(&doorbells.host.device).expect("open");
-            assert_eq!(ours.contains(OFlags::NONBLOCK), is_apart);
+    fn doorbells_that_may_block_are_refused() {
+        let socket = || Doorbells::new().expect("sockets").host.device;
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).expect("a pipe").1;
+        let eventfd = || event().expect("an eventfd");
+        let refused: [(OwnedFd, OwnedFd); 4] =
+            [(pipe(), socket()), (socket(), pipe()), (socket(), eventfd()), (eventfd(), socket())];
+        for (notified, device) in refused {
+            assert!(HostDoorbells::of_keeper(notified, device).is_err_and(|why| why.contains("sockets")));
         }
     }
 }

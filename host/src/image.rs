@@ -15,6 +15,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
+#[cfg(feature = "qemu")]
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -268,6 +270,12 @@ impl ImageFile {
         command
     }
 
+    /// The file that was checked.
+    #[cfg(feature = "qemu")]
+    pub(crate) fn opened(&self) -> BorrowedFd<'_> {
+        self.file.0.as_fd()
+    }
+
     /// Checks that the image is made for `target`.
     ///
     /// # Errors
@@ -320,6 +328,8 @@ impl FileBytes {
             why: format!("expected an ELF file, cannot read it: {e}"),
         };
         let absolute = std::path::absolute(path).map_err(unreadable)?;
+        // A child is started by the number of its file, which must be none of those that a child has anew.
+        hamr_device_fw::hosted::reserve_stdio();
         let mut file = File::open(path).map_err(unreadable)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(unreadable)?;

@@ -9,6 +9,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::registry::Table;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a launcher is asked for.
 pub struct LaunchRequest<'a> {
@@ -22,6 +23,8 @@ pub struct LaunchRequest<'a> {
     pub window_len: u64,
     /// Run the device's dispatcher on this processor.
     pub cpu: Option<usize>,
+    /// How long another process may take to answer that has a part in the start.
+    pub start_deadline: Duration,
 }
 
 /// The place of a device in a world, for [`Launcher::launch_rank`].

@@ -72,6 +72,7 @@ mod memory;
 mod node;
 mod node_number;
 mod options;
+mod origin;
 pub mod pci;
 mod process;
 mod program;

@@ -4,19 +4,26 @@
 use crate::doorbells::Doorbells;
 use crate::launcher::LaunchRequest;
 use crate::link::{Capabilities, HostEnds, Link, Peer};
+use crate::origin::Origin;
 use crate::{Error, ImageFile};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
-use rustix::fd::OwnedFd;
-use rustix::process::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// One epoch of such a device.
 pub(crate) struct Process {
-    child: Child,
+    id: u32,
+    /// Names this process and no later one, also where the program reaps all children, or has the
+    /// system do that (SIGCHLD ignored).
     pidfd: Arc<OwnedFd>,
+    origin: Origin,
     how: Option<String>,
     /// Text of this kind of device about the end of its process.
     epilogue: Box<dyn Fn(ExitStatus) -> String + Send>,
@@ -31,10 +38,11 @@ impl Process {
         kept: impl Send + 'static,
         epilogue: impl Fn(ExitStatus) -> String + Send + 'static,
     ) -> Result<Self, Error> {
-        match rustix::process::pidfd_open(Pid::from_child(&child), rustix::process::PidfdFlags::empty()) {
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(pidfd) => Ok(Self {
-                child,
+                id: child.id(),
                 pidfd: Arc::new(pidfd),
+                origin: Origin::here(),
                 how: None,
                 epilogue: Box::new(epilogue),
                 _kept: Box::new(kept),
@@ -50,39 +58,53 @@ impl Process {
 
     #[cfg(feature = "qemu")]
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.id
     }
 
     pub(crate) fn has_exited(&self) -> bool {
-        let mut fds = [rustix::event::PollFd::new(&*self.pidfd, rustix::event::PollFlags::IN)];
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&*self.pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
     }
 
     /// Waits for the end and returns a description of it.
     fn reap(&mut self) -> String {
-        let Self { child, how, epilogue, .. } = self;
-        how.get_or_insert_with(|| match child.wait() {
-            Ok(status) => format!("its process {} ended with {status}{}", child.id(), epilogue(status)),
-            Err(e) => format!("its process {} ended ({e})", child.id()),
+        let Self { id, pidfd, how, epilogue, .. } = self;
+        how.get_or_insert_with(|| match status(pidfd) {
+            Ok(status) => format!("its process {id} ended with {status}{}", epilogue(status)),
+            Err(_) => format!("its process {id} ended; this program, or the system for it, took its exit status"),
         })
         .clone()
     }
 
-    fn terminate(&self) {
-        if !self.has_exited() {
-            // It is not reaped yet, so the number is its own. An error means that it has ended.
-            let _ = rustix::process::kill_process(Pid::from_child(&self.child), rustix::process::Signal::TERM);
+    fn signal(&self, signal: Signal) {
+        if self.origin.is_here() {
+            // An error means that it has ended.
+            let _ = pidfd_send_signal(&*self.pidfd, signal);
         }
     }
 
     fn end(&mut self) {
-        if !self.has_exited() {
-            // An error means that it has ended.
-            let _ = self.child.kill();
+        if self.origin.is_here() {
+            self.signal(Signal::KILL);
+            self.reap();
         }
-        self.reap();
     }
+}
+
+/// The exit status of a child, at its end.
+fn status(pidfd: &OwnedFd) -> Result<ExitStatus, Errno> {
+    // Also one that is waited for elsewhere has ended behind this.
+    while poll(&mut [PollFd::new(pidfd, PollFlags::IN)], None) == Err(Errno::INTR) {}
+    let ended = loop {
+        match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
+            Err(Errno::INTR) => {}
+            ended => break ended?.ok_or(Errno::CHILD)?,
+        }
+    };
+    // As `wait` has it: the code above the signal.
+    let code = ended.exit_status().map(|code| (code & 0xff) << 8);
+    let signal = ended.terminating_signal().map(|signal| signal | if ended.dumped() { 0x80 } else { 0 });
+    Ok(ExitStatus::from_raw(code.or(signal).ok_or(Errno::CHILD)?))
 }
 
 impl Drop for Process {
@@ -203,7 +225,7 @@ impl Link for ProcessLink {
         if process.has_exited() { Peer::Gone(process.reap()) } else { Peer::Alive }
     }
     fn terminate(&self) {
-        self.process().terminate();
+        self.process().signal(Signal::TERM);
     }
     fn stop(&self) {
         self.process().end();
@@ -220,7 +242,7 @@ impl Link for ProcessLink {
         *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image.clone();
         Ok(())
     }
-    fn restart(&self) -> Result<(), String> {
+    fn restart(&self, _limit: Duration) -> Result<(), String> {
         let mut process = self.process();
         if !process.has_exited() {
             return Err("its process has not ended".into());

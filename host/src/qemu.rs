@@ -113,7 +113,7 @@ impl Launcher for QemuLauncher {
         let memfd = Arc::new(make_window(device, card)?);
         let window = map_window(&memfd, window_len, true)?;
         let card = Card { memfd, len: card, peer: ALONE, rank_doorbells: [].into() };
-        self.start_over(request, CAPABILITIES, window, Arc::new(Doorbells::of_emulator()?), card)
+        self.start_over(request, CAPABILITIES, window, Arc::new(Doorbells::new()?), card)
     }
 
     fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
@@ -167,7 +167,7 @@ impl QemuLauncher {
         let memory = (!capabilities.world).then(|| card.memfd.clone());
         let start = move |image: &ImageFile| {
             let run = Run { device: &name, image: &image.path, memory_len: card.len, peer: card.peer };
-            start(&machine, &run, &card, &theirs, cpu)
+            start(&machine, &run, image, &card, &theirs, cpu)
         };
         Ok(Box::new(ProcessLink::start("qemu", request, capabilities, window, Some(doorbells), memory, start)?))
     }
@@ -176,6 +176,7 @@ impl QemuLauncher {
 fn start(
     machine: &Machine,
     run: &Run<'_>,
+    image: &ImageFile,
     card: &Card,
     doorbells: &Doorbells,
     cpu: Option<usize>,
@@ -186,7 +187,8 @@ fn start(
     let peers: Vec<_> =
         (1..).zip(card.rank_doorbells.iter().map(OwnedFd::as_fd)).filter(|(peer, _)| *peer != card.peer).collect();
     let all = hamr_qemu::MachineDoorbells { host, machine: own, peers: &peers };
-    let Started { child, console, server } = hamr_qemu::start(machine, run, &*card.memfd, Some(all)).map_err(fail)?;
+    let Started { child, console, server } =
+        hamr_qemu::start(machine, run, image.opened(), &*card.memfd, Some(all)).map_err(fail)?;
     let exit = machine.exit;
     let process = Process::watch(child, server, move |status| {
         // QEMU has exit codes of its own for its failures, and writes a message with them.

@@ -2,9 +2,10 @@
 //! which tasks wait and no other thread sleeps. It starts when the first task waits. It reaches a
 //! device through [`Notified`].
 
+use crate::origin::Origin;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// The reactor notices this late that a device ended without a doorbell.
@@ -59,12 +60,13 @@ struct Reactor {
     devices: Mutex<Vec<Weak<dyn Notified>>>,
 }
 
-static REACTOR: OnceLock<Option<Reactor>> = OnceLock::new();
+/// The reactor of this process; a fork has its own. `None`: no descriptor or no thread was available.
+static REACTOR: Mutex<Option<(Origin, Option<Arc<Reactor>>)>> = Mutex::new(None);
 
-/// Has the reactor watch the device for the tasks. Without a reactor (no descriptor or no thread
-/// was available) tasks are woken at once, and poll again and again.
+/// Has the reactor watch the device for the tasks. Without a reactor tasks are woken at once, and poll
+/// again and again.
 pub(crate) fn register(interest: Interest<'_>) {
-    let Some(reactor) = REACTOR.get_or_init(start) else {
+    let Some(reactor) = reactor() else {
         if let Some(device) = interest.upgrade() {
             device.on_wake(Wake::NoReactor);
         }
@@ -79,15 +81,20 @@ pub(crate) fn register(interest: Interest<'_>) {
     let _ = rustix::io::write(&reactor.kick, &1u64.to_ne_bytes());
 }
 
-fn start() -> Option<Reactor> {
+fn reactor() -> Option<Arc<Reactor>> {
+    let mut reactor = REACTOR.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*reactor {
+        Some((origin, reactor)) if origin.is_here() => reactor.clone(),
+        _ => reactor.insert((Origin::here(), start())).1.clone(),
+    }
+}
+
+fn start() -> Option<Arc<Reactor>> {
     let kick = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
-    let work = || {
-        if let Some(reactor) = REACTOR.wait() {
-            reactor.run();
-        }
-    };
-    std::thread::Builder::new().name("hamr-reactor".into()).spawn(work).ok()?;
-    Some(Reactor { kick, devices: Mutex::new(Vec::new()) })
+    let reactor = Arc::new(Reactor { kick, devices: Mutex::new(Vec::new()) });
+    let runs = reactor.clone();
+    std::thread::Builder::new().name("hamr-reactor".into()).spawn(move || runs.run()).ok()?;
+    Some(reactor)
 }
 
 /// One device in one round of the reactor.

@@ -47,6 +47,7 @@ impl Runtime {
     /// # Errors
     /// None today; kinds that need the system's help to exist will have some.
     pub fn new() -> Result<Self, Error> {
+        hamr_device_fw::hosted::reserve_stdio();
         let mut runtime = Self { launchers: BTreeMap::new(), services: Arc::default() };
         runtime.serve(Relays(Box::new(Nodes::default())));
         runtime.register("shm", ShmLauncher);
@@ -195,7 +196,8 @@ fn start(
 ) -> Result<Launched, Error> {
     let begin = Instant::now();
     let window_len = plan_of(options)?.window_len();
-    let request = LaunchRequest { device, argument, image: image.as_ref(), window_len, cpu: options.cpu };
+    let Options { cpu, start_deadline, .. } = *options;
+    let request = LaunchRequest { device, argument, image: image.as_ref(), window_len, cpu, start_deadline };
     let link = launcher.launch(&request)?;
     Ok(Launched { link, image, window_len, begin })
 }

@@ -14,14 +14,16 @@
 //! # }
 //! ```
 
-use crate::at::protocol::{self, Answer, Ask};
+use crate::at::protocol::{self, Answer, Ask, Limit};
 use crate::link::{HostEnds, Link, Peer};
 use crate::runtime::Launched;
 use crate::{Error, Image, Options, Runtime};
 use hamr_comm::handshake::HostHandshake;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::process::{PidfdFlags, pidfd_open};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,8 +36,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_secs(1);
 /// So many of these in a row end the keeper.
 const MOST_SHORT: u32 = 3;
-/// Connections that have not said yet what they want.
+/// Connections that have not said yet what they want. The oldest goes when another one comes,
 const MOST_WAITING: usize = 16;
+/// and each behind so much time.
+const SAY_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long [`stop`] waits: a keeper may be about to end a device that does not leave.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a keeper has to tell.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,8 +91,10 @@ pub struct Keeper {
     process: Arc<OwnedFd>,
     window_len: u64,
     image: String,
-    listener: OwnedFd,
-    waiting: Vec<OwnedFd>,
+    /// `None` when it has been asked to stop.
+    listener: Option<OwnedFd>,
+    /// With the times when they came, the oldest first.
+    waiting: VecDeque<(OwnedFd, Instant)>,
     host: Option<Host>,
     started: Instant,
     short: u32,
@@ -95,6 +103,17 @@ pub struct Keeper {
 struct Host {
     socket: OwnedFd,
     pid: i32,
+    /// Readable when its process has ended. A child that it has forked has the socket, too, which then
+    /// stays open. `None` where the system has no such descriptors.
+    process: Option<OwnedFd>,
+}
+
+impl Host {
+    fn has_ended(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let ends = |process| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0);
+        self.process.as_ref().is_some_and(ends)
+    }
 }
 
 /// What there is to do.
@@ -134,8 +153,8 @@ impl Keeper {
             process,
             window_len,
             image: image.map(|image| image.path.display().to_string()).unwrap_or_default(),
-            listener,
-            waiting: Vec::new(),
+            listener: Some(listener),
+            waiting: VecDeque::new(),
             host: None,
             started: begin,
             short: 0,
@@ -163,57 +182,74 @@ impl Keeper {
                 }
                 Due::Host => self.attend_host(&mut tell)?,
                 Due::Waiting(index) => {
-                    let socket = self.waiting.swap_remove(index);
+                    let Some((socket, _)) = self.waiting.remove(index) else { continue };
                     match protocol::asked(&socket) {
                         Some(Ask::Attach) => self.attach(socket, &mut tell),
                         Some(Ask::Stop) => {
-                            // The answer is the end of the connection, when nothing is left.
                             self.link.stop();
+                            self.listener = None;
+                            // An error means that it waits no more.
+                            let _ = protocol::answer(&socket, &Answer::Stopped, &[]);
                             return Ok(());
                         }
-                        None => {}
+                        None => {
+                            let why = "expected a request of this version of hamr, got something else".into();
+                            // As above.
+                            let _ = protocol::answer(&socket, &Answer::Refused(why), &[]);
+                        }
                     }
                 }
             }
         }
     }
 
-    fn wait(&self) -> Due {
+    fn wait(&mut self) -> Due {
         loop {
-            let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
-            fds.extend(self.waiting.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+            self.waiting.retain(|(_, since)| since.elapsed() < SAY_TIMEOUT);
+            let waiting = self.waiting.len();
+            let mut fds: Vec<_> = self.waiting.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
             // A host asks for another process itself, when it has taken in what the last one left.
-            let due = self.host.as_ref().map_or(&*self.process, |host| &host.socket);
-            fds.push(PollFd::new(due, PollFlags::IN));
-            if poll(&mut fds, None).is_err() {
+            let host = self.host.as_ref();
+            fds.push(PollFd::new(host.map_or(&*self.process, |host| &host.socket), PollFlags::IN));
+            let process = host.and_then(|host| host.process.as_ref());
+            let more = process.into_iter().chain(&self.listener);
+            fds.extend(more.map(|fd| PollFd::new(fd, PollFlags::IN)));
+            let limit = Timespec { tv_sec: SAY_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+            if poll(&mut fds, (waiting != 0).then_some(&limit)).is_err() {
                 continue;
             }
-            let ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            let (asking, rest) = ready.split_at(waiting);
+            let (device, rest) = rest.split_at(1 + usize::from(process.is_some()));
             // The host first: the next one may be waiting for its end.
-            if ready(self.waiting.len() + 1) {
-                return if self.host.is_some() { Due::Host } else { Due::Device };
+            if device.contains(&true) {
+                return if host.is_some() { Due::Host } else { Due::Device };
             }
-            if let Some(index) = (0..self.waiting.len()).find(|index| ready(index + 1)) {
+            if let Some(index) = asking.iter().position(|ready| *ready) {
                 return Due::Waiting(index);
             }
-            if ready(0) {
+            if rest.contains(&true) {
                 return Due::Accept;
             }
         }
     }
 
     fn accept(&mut self) {
-        let accepted = rustix::net::accept_with(&self.listener, rustix::net::SocketFlags::CLOEXEC);
+        let Some(listener) = &self.listener else { return };
+        let accepted = rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC);
         if let Ok(socket) = accepted
             && protocol::same_user(&socket).is_ok()
-            && self.waiting.len() < MOST_WAITING
         {
-            self.waiting.push(socket);
+            if self.waiting.len() >= MOST_WAITING {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back((socket, Instant::now()));
         }
     }
 
     fn attach(&mut self, socket: OwnedFd, tell: &mut impl FnMut(Event)) {
-        let pid = protocol::same_user(&socket).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+        let peer = protocol::same_user(&socket).ok().map(|peer| peer.pid);
+        let pid = peer.map_or(0, |pid| pid.as_raw_nonzero().get());
         if let Some(host) = &self.host {
             let why = format!("at:{} has a host, process {}; a second one is refused", self.name, host.pid);
             // An error means that it has left.
@@ -225,7 +261,8 @@ impl Keeper {
         let granted = Answer::Granted { window_len: self.window_len, kind, image };
         let descriptors = [memory.as_fd(), notified.as_fd(), device.as_fd(), process.as_fd()];
         if protocol::answer(&socket, &granted, &descriptors).is_ok() {
-            self.host = Some(Host { socket, pid });
+            let process = peer.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            self.host = Some(Host { socket, pid, process });
             self.short = 0;
             tell(Event::Attached { pid });
         }
@@ -235,7 +272,7 @@ impl Keeper {
     fn attend_host(&mut self, tell: &mut impl FnMut(Event)) -> Result<(), Error> {
         let Some(host) = self.host.take() else { return Ok(()) };
         match protocol::receive(&host.socket) {
-            Err(Errno::INTR | Errno::AGAIN) => self.host = Some(host),
+            Err(Errno::INTR | Errno::AGAIN) if !host.has_ended() => self.host = Some(host),
             Ok((bytes, _)) if bytes == protocol::RENEW => {
                 let why = format!("process {} asked for it", host.pid);
                 self.link.stop();
@@ -298,7 +335,7 @@ impl Keeper {
         let fail = |why: String| Error::Launch { device: self.device.clone(), why };
         // The new process must not take the offer of an epoch that is over.
         HostHandshake::close(self.link.window());
-        self.link.restart().map_err(fail)?;
+        self.link.restart(START_TIMEOUT).map_err(fail)?;
         self.started = Instant::now();
         if let Some(ends) = self.link.host_ends() {
             self.process = ends.process;
@@ -315,15 +352,17 @@ impl Drop for Keeper {
     }
 }
 
-/// Ends the device that is kept under this name, and returns when its keeper is gone.
+/// Ends the device that is kept under this name, and returns when the name is free.
 ///
 /// # Errors
-/// When there is none.
+/// When there is none, or its keeper does not say so within ten seconds.
 pub fn stop(name: &str) -> Result<(), Error> {
-    let fail = |why| Error::Launch { device: format!("at:{name}"), why };
-    let socket = protocol::connect(name, Ask::Stop).map_err(fail)?;
-    // Not an answer but the end, which is no packet.
-    let mut fds = [PollFd::new(&socket, PollFlags::IN)];
-    while poll(&mut fds, None) == Err(Errno::INTR) {}
-    Ok(())
+    let fail = |why| Error::Bus { device: format!("at:{name}"), why };
+    let limit = Limit::of(STOP_TIMEOUT);
+    let socket = protocol::connect(name, Ask::Stop, limit).map_err(fail)?;
+    match protocol::answered(&socket, limit).map_err(|why| fail(why.into()))? {
+        (Answer::Stopped, _) => Ok(()),
+        (Answer::Refused(why), _) => Err(fail(why)),
+        _ => Err(fail("expected its end, got another answer".into())),
+    }
 }

@@ -7,18 +7,22 @@ use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
+use crate::text::Clean;
 use crate::window::{self, InspectError};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::FlockOperation;
-use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
 use rustix::process::Pid;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 /// First bytes on the socket to the image; the same as in the image's runtime. The second is of a
@@ -68,8 +72,10 @@ impl Launcher for ShmDebugLauncher {
             command.args(["--once", &format!("127.0.0.1:{port}")]).arg(&image.path);
             command
         };
-        let doorbells = Arc::new(Doorbells::of_process()?);
-        start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), command)
+        let doorbells = Arc::new(Doorbells::new()?);
+        // An image ends when its socket closes, but not in front of its first instruction.
+        let spawn = |command| hamr_qemu::spawn(command, Vec::new());
+        start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), command, spawn)
     }
 }
 
@@ -88,8 +94,8 @@ impl Launcher for ShmLauncher {
         }
         let memfd = make_window(request.device, request.window_len)?;
         let window = map_window(&memfd, request.window_len, true)?;
-        let doorbells = Arc::new(Doorbells::of_process()?);
-        start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), ImageFile::command)
+        let doorbells = Arc::new(Doorbells::new()?);
+        start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), ImageFile::command, spawn)
     }
 
     fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
@@ -104,7 +110,7 @@ impl Launcher for ShmLauncher {
         let text = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
         let capabilities = Capabilities { world: true, ..CAPABILITIES };
         let greeting = Greeting { text, memfd: home.world, rank_doorbells: Some(home.rank_doorbells) };
-        start_over(request, capabilities, home.window, home.doorbells, greeting, ImageFile::command)
+        start_over(request, capabilities, home.window, home.doorbells, greeting, ImageFile::command, spawn)
     }
 }
 
@@ -131,11 +137,12 @@ fn start_over(
     doorbells: Arc<Doorbells>,
     greeting: Greeting,
     command: impl Fn(&ImageFile) -> Command + Send + Sync + 'static,
+    spawn: fn(Command) -> std::io::Result<Child>,
 ) -> Result<Box<dyn Link>, Error> {
     let cpu = request.cpu;
     let theirs = doorbells.clone();
     let memory = (!capabilities.world).then(|| greeting.memfd.clone());
-    let start = move |image: &ImageFile| start(command(image), image, &greeting, &theirs, cpu);
+    let start = move |image: &ImageFile| start(command(image), spawn, image, &greeting, &theirs, cpu);
     Ok(Box::new(ProcessLink::start("shm", request, capabilities, window, Some(doorbells), memory, start)?))
 }
 
@@ -174,6 +181,7 @@ fn owner(window: &Window<Shared>) -> String {
 /// this process, those of all ranks.
 fn start(
     mut command: Command,
+    spawn: fn(Command) -> std::io::Result<Child>,
     image: &ImageFile,
     Greeting { text, memfd, rank_doorbells }: &Greeting,
     doorbells: &Doorbells,
@@ -192,13 +200,27 @@ fn start(
         .map_err(Error::os("sending the window to an image"))?;
     let stdout = if image.is_program() { Stdio::inherit() } else { Stdio::null() };
     command.stdin(Stdio::from(theirs)).stdout(stdout);
-    let child = command.spawn().map_err(Error::io(image.path.display().to_string()))?;
+    let child = spawn(command).map_err(Error::io(image.path.display().to_string()))?;
     let pid = Pid::from_child(&child);
     tracing::debug!(pid = pid.as_raw_nonzero().get(), memfd = memfd.as_raw_fd(), "started the image");
-    // The image ends when this end of the socket is closed.
-    let process = Process::watch(child, ours, |_| String::new())?;
+    // The image ends when this end of the socket is closed, and says there why it cannot start.
+    let process = Process::watch(child, (), move |_| reason(&ours))?;
     if let Some(cpu) = cpu {
         pin(pid, cpu)?;
     }
     Ok(process)
+}
+
+/// Starts an image. In a process group of its own, so that the terminal's signals do not reach it: a program
+/// that handles them keeps its device, and one that does not ends, and its image with it.
+fn spawn(mut command: Command) -> std::io::Result<Child> {
+    command.process_group(0).spawn()
+}
+
+/// Why an image that has ended could not start, as the end of a sentence; empty when it has not said so.
+fn reason(control: &OwnedFd) -> String {
+    let mut text = [0; 512];
+    let len = rustix::net::recv(control, &mut text, RecvFlags::DONTWAIT).map_or(0, |(len, _)| len);
+    let text = String::from_utf8_lossy(text.split_at(len.min(text.len())).0).into_owned();
+    if text.is_empty() { text } else { format!(": {}", Clean(&text)) }
 }

@@ -3,6 +3,7 @@
 
 use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Capabilities, Link, Peer};
+use crate::origin::Origin;
 use crate::program::{self, PROGRAM_CONFIG};
 use crate::{Error, Target};
 use hamr_comm::abi::window::{Shared, Window};
@@ -47,7 +48,7 @@ impl Launcher for ThreadLauncher {
         let serve = move || serve(&*world, rank, rank_doorbells, table, PROGRAM_CONFIG, &seen);
         let thread = std::thread::Builder::new().name(request.device.into()).spawn(serve);
         let thread = thread.map_err(Error::io("starting the thread of a rank"))?;
-        Ok(Box::new(ThreadLink { window, stop, state: Mutex::new(State::Runs(thread)) }))
+        Ok(Box::new(ThreadLink { window, stop, state: Mutex::new(State::Runs(thread)), origin: Origin::here() }))
     }
 }
 
@@ -55,6 +56,7 @@ struct ThreadLink {
     window: Window<Shared>,
     stop: Arc<AtomicBool>,
     state: Mutex<State>,
+    origin: Origin,
 }
 
 enum State {
@@ -126,6 +128,15 @@ impl Link for ThreadLink {
                 return;
             }
             std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+/// A world that did not start leaves no thread, as it leaves no process.
+impl Drop for ThreadLink {
+    fn drop(&mut self) {
+        if self.origin.is_here() {
+            self.stop();
         }
     }
 }

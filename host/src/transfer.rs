@@ -55,6 +55,7 @@ impl Node {
     /// # Errors
     /// As [`Self::put`]; also when the lengths differ.
     pub fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), Error> {
+        self.device().check_open("copying")?;
         if from.bytes() != to.bytes() {
             return Err(self.buffer_error(BufferError::Overrun { wanted: from.bytes(), has: to.bytes() }));
         }
@@ -67,6 +68,7 @@ impl Node {
     /// # Errors
     /// As [`Self::copy`]; the message names the device that the pointer in question is of.
     pub fn copy_to<T: Element>(&self, from: BufferPtr<T>, other: &Self, to: BufferPtr<T>) -> Result<(), Error> {
+        self.device().check_open("copying")?;
         if self.device().id == other.device().id {
             return self.copy(from, to);
         }
@@ -171,6 +173,7 @@ impl Node {
     /// # Errors
     /// A freed or foreign pointer.
     pub fn words(&self, of: BufferPtr<u32>) -> Result<Words<'_>, Error> {
+        self.device().check_open("finding words")?;
         let device = self.device();
         let at = device.memory.live_place(of).map_err(|why| self.buffer_error(why))?;
         let words = device.link.window().words(at, of.len() as u64);
@@ -205,6 +208,7 @@ impl Device {
     #[cold]
     #[inline(never)]
     fn put_otherwise<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
+        self.check_open("copying")?;
         let Err(why) = self.memory.put(from, to) else { return Ok(()) };
         self.unless_busy(why)?;
         self.memory.put(from, to).map_err(|why| self.buffer_error(why))
@@ -213,6 +217,7 @@ impl Device {
     #[cold]
     #[inline(never)]
     fn get_otherwise<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
+        self.check_open("copying")?;
         let Err(why) = self.memory.get(from, to) else { return Ok(()) };
         self.unless_busy(why)?;
         self.memory.get(from, to).map_err(|why| self.buffer_error(why))

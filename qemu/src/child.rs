@@ -1,10 +1,9 @@
 //! Child processes that run to their end before a deadline, with the text that they print.
 
-use crate::{Error, inherit, spawner};
+use crate::{Error, spawner};
 use rustix::fd::AsFd;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -35,10 +34,9 @@ impl Child {
     pub(crate) fn start(mut command: Command, lock: impl AsFd) -> io::Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let (mut reader, writer) = io::pipe()?;
-        command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive").process_group(0);
+        command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-        inherit::tie(&mut command, lock.as_fd().try_clone_to_owned()?);
-        let child = spawner::spawn(command)?;
+        let child = spawner::spawn(command, vec![lock.as_fd().try_clone_to_owned()?])?;
         let (sender, said) = channel();
         std::thread::Builder::new().name("hamr-child".into()).spawn(move || {
             let mut bytes = Vec::new();

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub enum Source {
 #[derive(Clone, Debug)]
 pub struct Console {
     shared: Arc<SharedLines>,
+    /// What QEMU calls the image's file, and its path.
+    names: [String; 2],
 }
 
 #[derive(Debug, Default)]
@@ -55,16 +58,17 @@ impl SharedLines {
 }
 
 impl Console {
-    pub(crate) fn new() -> Self {
-        Self { shared: Arc::default() }
+    /// Of a machine that was given the image at `path` as the file `kernel`.
+    pub(crate) fn new(kernel: &str, path: &Path) -> Self {
+        Self { shared: Arc::default(), names: [kernel.into(), path.display().to_string()] }
     }
 
     /// Reads `pipe` in a thread of its own.
     pub(crate) fn listen(&self, device: &str, source: Source, pipe: impl Read + Send + 'static) -> std::io::Result<()> {
-        let (device, shared) = (device.to_owned(), self.shared.clone());
+        let (device, shared, names) = (device.to_owned(), self.shared.clone(), self.names.clone());
         self.shared.state().open += 1;
         let work = move || {
-            read(&device, source, pipe, &shared);
+            read(&device, source, pipe, &shared, &names);
             shared.state().open -= 1;
             shared.ended.notify_all();
         };
@@ -95,7 +99,7 @@ impl Console {
     }
 }
 
-fn read(device: &str, source: Source, pipe: impl Read, shared: &SharedLines) {
+fn read(device: &str, source: Source, pipe: impl Read, shared: &SharedLines, [kernel, path]: &[String; 2]) {
     let mut reader = BufReader::new(pipe);
     let mut bytes = Vec::new();
     loop {
@@ -105,7 +109,7 @@ fn read(device: &str, source: Source, pipe: impl Read, shared: &SharedLines) {
             Ok(_) => {}
         }
         let line = String::from_utf8_lossy(&bytes);
-        let line = line.trim_end_matches(['\n', '\r']);
+        let line = line.trim_end_matches(['\n', '\r']).replace(kernel, path);
         if line.is_empty() {
             continue;
         }
@@ -114,8 +118,8 @@ fn read(device: &str, source: Source, pipe: impl Read, shared: &SharedLines) {
         if state.lines.len() == KEPT {
             state.lines.pop_front();
         }
-        state.lines.push_back((source, line.to_owned()));
-        state.last[usize::from(source == Source::Image)] = Some(line.to_owned());
+        state.lines.push_back((source, line.clone()));
+        state.last[usize::from(source == Source::Image)] = Some(line);
     }
 }
 
@@ -125,10 +129,10 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept_and_long_ones_are_cut() {
-        let console = Console::new();
+        let console = Console::new("/proc/self/fd/9", Path::new("/an/image"));
         // QEMU's lines come first, so that the image's later lines exceed the limit and displace
         // them.
-        console.listen("device", Source::Qemu, &b"first\nlast without an end"[..]).expect("a thread");
+        console.listen("device", Source::Qemu, &b"first\n/proc/self/fd/9 without an end"[..]).expect("a thread");
         console.last_words();
         let mut text = (0..100).map(|n| format!("line {n}\r\n\n")).collect::<String>().into_bytes();
         text.extend([b'x'; 1500]);
@@ -136,7 +140,7 @@ mod tests {
         let words = console.last_words();
         assert_eq!(
             words,
-            format!("; QEMU printed `last without an end`; its image printed last `{}`", "x".repeat(476))
+            format!("; QEMU printed `/an/image without an end`; its image printed last `{}`", "x".repeat(476))
         );
         let lines = console.lines();
         assert_eq!(lines.len(), KEPT);
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn console_does_not_wait_long_for_an_open_pipe() {
-        let console = Console::new();
+        let console = Console::new("/proc/self/fd/9", Path::new("/an/image"));
         let (reader, writer) = std::io::pipe().expect("a pipe");
         console.listen("device", Source::Qemu, reader).expect("a thread");
         assert_eq!(console.last_words_within(Duration::from_millis(200)), "");

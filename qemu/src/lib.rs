@@ -4,6 +4,7 @@
 //! - [`Machine`]: one table row per machine, and the one function that makes a command line of it.
 //! - [`start`]: runs a machine over a window, from a spawner thread, so that the machine ends with
 //!   this process.
+//! - [`spawn`]: starts what is to end with this process.
 //! - [`MachineDoorbells`]: how host and image notify each other; this process is the ivshmem
 //!   server.
 //! - [`Program`]: the QEMU that is used; where there is none, [`setup`] unpacks one from
@@ -11,7 +12,7 @@
 //! - [`Console`]: the output of the image on its serial port, and of QEMU itself.
 //!
 //! Boards are not here: the device's side of these machines is in `device-fw`. Who may depend on
-//! it: `hamr` (feature `qemu`), `xtask` and tests. It depends on `hamr-shared-abi` for the names of
+//! it: `hamr`, `xtask` and tests. It depends on `hamr-shared-abi` for the names of
 //! instruction sets.
 
 mod child;
@@ -34,5 +35,6 @@ pub use machine::{Card, Exit, Machine, Run};
 pub use packages::Packages;
 pub use program::{Program, setup};
 pub use server::MachineDoorbells;
+pub use spawner::spawn;
 pub use start::{Started, start, vcpu_thread};
 pub use version::{MINIMUM, Version};

@@ -18,7 +18,8 @@ const HOST: i64 = 0;
 /// This number in a message announces the memory's descriptor.
 const MEMORY: i64 = -1;
 
-/// Doorbells of the machine's image, with this process an eventfd for each direction.
+/// Doorbells of the machine's image: with this process an end of a pair of sockets for each direction,
+/// which QEMU reads and writes as it does an eventfd.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineDoorbells<'a> {
     /// The image notifies this process by it.

@@ -1,12 +1,15 @@
-//! The thread that starts machines.
+//! The thread that starts machines, and debuggers that have a device.
 //!
-//! A machine must not outlive its host, even one that is killed. Hosted images end when a socket
-//! closes. QEMU has no option to end when a file or socket closes, so the kernel is asked to kill
-//! it when its parent ends. "Parent" means the thread that forked, not the process: the kernel
-//! would kill a machine that a worker thread started as soon as the worker is done. Hence one
-//! thread forks all machines and runs until the process ends.
+//! Neither must outlive its host, even one that is killed. Hosted images end when a socket closes.
+//! QEMU and gdbserver have no option to end when a file or socket closes, so the kernel is asked to
+//! kill them when their parent ends. "Parent" means the thread that forked, not the process: the
+//! kernel would kill a machine that a worker thread started as soon as the worker is done. Hence one
+//! thread forks all of them and runs until the process ends.
 
+use crate::inherit;
+use rustix::fd::OwnedFd;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -16,11 +19,18 @@ struct Job {
     answer: SyncSender<io::Result<Child>>,
 }
 
-/// The sender of jobs to the thread; made at the first use.
-static SPAWNER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
+/// The sender of jobs to the thread, made at the first use, and the process that has the thread: a
+/// fork of it has not.
+static SPAWNER: Mutex<Option<(u32, Sender<Job>)>> = Mutex::new(None);
 
-/// Runs the command from the thread that exists until the process ends.
-pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+/// Starts the command in a process group of its own, so that the terminal's signals do not reach it,
+/// from the thread that exists until the process ends: that end kills it. `inherited` stay open in it.
+///
+/// # Errors
+/// As [`Command::spawn`].
+pub fn spawn(mut command: Command, inherited: Vec<OwnedFd>) -> io::Result<Child> {
+    command.process_group(0);
+    inherit::tie(&mut command, inherited);
     let (answer, child) = sync_channel(1);
     let gone = || io::Error::other("the thread that starts machines has ended");
     spawner()?.send(Job { command, answer }).map_err(|_| gone())?;
@@ -29,7 +39,9 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
 
 fn spawner() -> io::Result<Sender<Job>> {
     let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(jobs) = &*spawner {
+    if let Some((process, jobs)) = &*spawner
+        && *process == std::process::id()
+    {
         return Ok(jobs.clone());
     }
     let (sender, jobs) = channel::<Job>();
@@ -47,6 +59,6 @@ fn spawner() -> io::Result<Sender<Job>> {
             }
         }
     };
-    std::thread::Builder::new().name("hamr-qemu".into()).spawn(work)?;
-    Ok(spawner.insert(sender).clone())
+    std::thread::Builder::new().name("hamr-spawner".into()).spawn(work)?;
+    Ok(spawner.insert((std::process::id(), sender)).1.clone())
 }

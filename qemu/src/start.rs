@@ -2,10 +2,10 @@
 
 use crate::console::{Console, Source};
 use crate::server::{self, MachineDoorbells};
-use crate::{Card, Error, Machine, Program, Run, inherit, spawner};
+use crate::{Card, Error, Machine, Program, Run, spawner};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::process::Pid;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 /// A machine that runs. The caller ends it: dropping the child neither kills nor waits for it.
@@ -22,7 +22,7 @@ pub struct Started {
 
 /// Starts QEMU with the window `memory` as the memory of a PCI card (BAR 2 of ivshmem's device).
 /// The memory should be sealed against shrinking, as any file that two processes map. With
-/// `doorbells`, the card has a doorbell too.
+/// `doorbells`, the card has a doorbell too. The image is `file`, whatever is at its path by now.
 ///
 /// # Errors
 /// When QEMU is absent or too old, the row may not be used, or the process cannot be made. Errors
@@ -30,6 +30,7 @@ pub struct Started {
 pub fn start(
     machine: &Machine,
     run: &Run<'_>,
+    file: impl AsFd,
     memory: impl AsFd,
     doorbells: Option<MachineDoorbells<'_>>,
 ) -> Result<Started, Error> {
@@ -44,13 +45,15 @@ pub fn start(
     };
     let number = inherited.as_raw_fd();
     let card = if server.is_some() { Card::Server(number) } else { Card::Memory(number) };
-    let arguments = machine.arguments(run, card)?;
+    let file = file.as_fd().try_clone_to_owned().map_err(Error::os("copying the image's descriptor"))?;
+    let kernel = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let arguments = machine.arguments(&Run { image: Path::new(&kernel), ..*run }, card)?;
     let mut command = Program::find(machine)?.command();
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     tracing::debug!(?command, "starting a machine");
-    inherit::tie(&mut command, inherited);
-    let mut child = spawner::spawn(command).map_err(Error::os(format!("starting `{}`", machine.program)))?;
-    let console = Console::new();
+    let mut child =
+        spawner::spawn(command, vec![inherited, file]).map_err(Error::os(format!("starting `{}`", machine.program)))?;
+    let console = Console::new(&kernel, run.image);
     let heard = [
         child.stdout.take().map(|pipe| console.listen(run.device, Source::Image, pipe)),
         child.stderr.take().map(|pipe| console.listen(run.device, Source::Qemu, pipe)),

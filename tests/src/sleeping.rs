@@ -145,7 +145,14 @@ impl Rig {
         };
         let window_len = Layout::plan(&plan).expect("allowed").window_len();
         let before = processes::children(std::process::id());
-        let request = LaunchRequest { device: kind.spec, argument: "", image: Some(&image), window_len, cpu: None };
+        let request = LaunchRequest {
+            device: kind.spec,
+            argument: "",
+            image: Some(&image),
+            window_len,
+            cpu: None,
+            start_deadline: devices::START_TIMEOUT,
+        };
         let link = (kind.launcher)().launch(&request).expect("starts");
         let device = processes::children(std::process::id()).into_iter().filter(|p| !before.contains(p)).collect();
         let seen = Arc::new(Watched { link, notifications: AtomicU64::new(0) });

@@ -245,7 +245,7 @@ impl Link for CardLink {
     fn outlives_host(&self) -> bool {
         true
     }
-    fn restart(&self) -> Result<(), String> {
+    fn restart(&self, _limit: Duration) -> Result<(), String> {
         Ok(())
     }
 }

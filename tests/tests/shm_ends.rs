@@ -197,7 +197,14 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
         ..Default::default()
     };
     let window_len = hamr_comm::abi::layout::Layout::plan(&plan).expect("allowed").window_len();
-    let request = LaunchRequest { device: "silent", argument: "", image: Some(&image), window_len, cpu: None };
+    let request = LaunchRequest {
+        device: "silent",
+        argument: "",
+        image: Some(&image),
+        window_len,
+        cpu: None,
+        start_deadline: devices::START_TIMEOUT,
+    };
     let (link, faults) = FaultInjector::new(WithoutDoorbell(ShmLauncher.launch(&request).expect("starts")));
     let node = devices::runtime().attach("silent", Box::new(link), options).expect("a device");
     let gate = hamr_tests::conformance::Gate::new(&node);

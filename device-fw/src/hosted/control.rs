@@ -7,7 +7,9 @@ use hamr_comm::abi::world::WorldFault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recv, recvmsg};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recv, recvmsg, send};
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::string::{String, ToString};
@@ -40,6 +42,13 @@ pub(super) enum StartError {
     NotSealed,
     /// The world that it is to join is malformed.
     World(WorldFault),
+    /// The system has no addresses for so many bytes.
+    Memory {
+        bytes: usize,
+        /// Of the process's addresses.
+        limit: Option<u64>,
+        why: std::io::Error,
+    },
     /// Something of the operating system.
     Os(std::io::Error),
     /// The board has no window.
@@ -58,6 +67,12 @@ impl core::fmt::Display for StartError {
                 write!(f, "the window's memfd is not sealed against shrinking: its peer could kill this process")
             }
             Self::World(why) => write!(f, "it cannot join its world: {why}"),
+            Self::Memory { bytes, limit: Some(limit), why } => write!(
+                f,
+                "it wants {bytes} bytes of addresses more, and its limit of addresses is {limit} bytes in all (`ulimit -v`): \
+                 {why}; raise the limit, or ask for a smaller heap or fewer streams (Options)"
+            ),
+            Self::Memory { bytes, limit: None, why } => write!(f, "it wants {bytes} bytes of addresses more: {why}"),
             Self::Os(e) => write!(f, "{e}"),
             Self::NoWindow => write!(f, "no window"),
         }
@@ -88,6 +103,9 @@ const MOST_DESCRIPTORS: usize = 253;
 /// The socket, after the handshake.
 pub(super) struct ControlChannel {
     socket: OwnedFd,
+    /// Readable when the host's process has ended. Its end of the socket stays open while a child lives
+    /// that it has forked. `None` where the system has no such descriptors.
+    process: Option<OwnedFd>,
     window: OwnedFd,
     /// The rank that it is to be, when the window is a world.
     rank: Option<RankId>,
@@ -121,7 +139,9 @@ impl ControlChannel {
         // A host that has no doorbells sends the window alone.
         let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
         let rank_doorbells = descriptors.collect();
-        Ok(Self { socket, window, rank, doorbells, rank_doorbells })
+        // The process that made the pair of sockets.
+        let process = socket_peercred(&socket).and_then(|host| pidfd_open(host.pid, PidfdFlags::empty())).ok();
+        Ok(Self { socket, process, window, rank, doorbells, rank_doorbells })
     }
 
     /// Puts an empty file in the place of standard input, for a program that may read it and may
@@ -129,6 +149,11 @@ impl ControlChannel {
     pub(super) fn leave_stdin(self) -> Result<Self, StartError> {
         rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
         Ok(self)
+    }
+
+    /// Another descriptor of the socket, for [`say`].
+    pub(super) fn host(&self) -> Option<OwnedFd> {
+        self.socket.try_clone().ok()
     }
 
     /// The rank that this image is to be, when the window is a world.
@@ -152,18 +177,24 @@ impl ControlChannel {
     }
 
     /// Steps `alive` until the host is gone; more often while `alive` returns true. The host never
-    /// writes after the handshake, so anything readable is its end.
+    /// writes after the handshake, so anything readable is its end, as is the end of its process.
     pub(super) fn watch(&self, mut alive: impl FnMut(u32) -> bool) {
         let mut beat = 0u32;
         loop {
             beat = beat.wrapping_add(1);
             let beat_length = if alive(beat) { QUICK_BEAT } else { BEAT };
-            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            let ends = [Some(&self.socket), self.process.as_ref()];
+            let mut fds = ends.map(|fd| PollFd::new(fd.unwrap_or(&self.socket), PollFlags::IN));
             if poll(&mut fds, Some(&beat_length)).is_ok_and(|n| n > 0) {
                 return;
             }
         }
     }
+}
+
+/// Tells the host why the image cannot start. True when it was told.
+pub(super) fn say(host: &OwnedFd, why: &StartError) -> bool {
+    send(host, why.to_string().as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
 }
 
 /// Bytes of the file behind a descriptor.

@@ -1,18 +1,21 @@
-//! Doorbells of a hosted image: a pipe's end for each direction, which came with the window.
+//! Doorbells of a hosted image: an end of a pair of sockets for each direction, which came with the
+//! window.
 
 use hamr_comm::abi::preamble::FOR_EVER;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 /// Notifies the peer behind a doorbell.
 pub(super) fn notify(doorbell: &OwnedFd) {
-    // The only error is a full doorbell, and then the peer is being notified already.
-    let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
+    // An error means that it is full, and then the peer is being notified already, or gone. No signal
+    // says so: a rank may be a program that has not ignored SIGPIPE.
+    let _ = send(doorbell, &1u64.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 /// Both directions.
 pub(super) struct ProcessDoorbells {
-    /// Written by the host; reading does not block.
+    /// Written by the host, and by other ranks.
     own: OwnedFd,
     host: OwnedFd,
 }
@@ -41,7 +44,7 @@ impl ProcessDoorbells {
         // A signal ends the sleep early, which is right.
         if poll(&mut fds, limit).is_ok_and(|n| n > 0) {
             // One read takes all notifications since the last.
-            let _ = rustix::io::read(&self.own, &mut [0; 512]);
+            let _ = recv(&self.own, &mut [0; 512], RecvFlags::DONTWAIT);
         }
     }
 }

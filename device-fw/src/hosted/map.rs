@@ -10,6 +10,7 @@ use hamr_comm::abi::window::DeviceWindow;
 use rustix::fd::AsFd;
 use rustix::fs::{SealFlags, fcntl_get_seals};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::process::{Resource, getrlimit};
 use std::sync::Arc;
 
 /// A mapping begins at a multiple of it, so that large pages of the file can be such in this program.
@@ -36,7 +37,8 @@ impl Mapping {
         let none = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let reserved = len.checked_add(LARGE_PAGE).ok_or(StartError::NoWindow)?;
         // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
-        let addresses = unsafe { mmap_anonymous(core::ptr::null_mut(), reserved, ProtFlags::empty(), none) }?;
+        let addresses = unsafe { mmap_anonymous(core::ptr::null_mut(), reserved, ProtFlags::empty(), none) };
+        let addresses = addresses.map_err(|why| refused(reserved, why))?;
         let addresses = NonNull::new(addresses.cast::<u8>()).ok_or(StartError::NoWindow)?;
         let mapping = Arc::new(Self { addresses, len: reserved });
         // SAFETY: less than the reserved bytes more than `len` behind their begin.
@@ -49,6 +51,30 @@ impl Mapping {
         // that the window keeps; it is this mapping's only one.
         Ok(unsafe { DeviceWindow::new(base, len, mapping) })
     }
+}
+
+/// So many zeros, for as long as the process runs.
+pub(super) fn zeroed(len: usize) -> Result<&'static mut [u8], StartError> {
+    let both = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
+    let base = unsafe { mmap_anonymous(core::ptr::null_mut(), len, both, MapFlags::PRIVATE | MapFlags::NORESERVE) };
+    let base = base.map_err(|why| refused(len, why))?;
+    // SAFETY: mapped above, readable, writable and zero, of this length, never unmapped, and only here.
+    Ok(unsafe { core::slice::from_raw_parts_mut(base.cast::<u8>(), len) })
+}
+
+/// Are there addresses for so many bytes more?
+pub(super) fn check_room(bytes: usize) -> Result<(), StartError> {
+    // SAFETY: as in `zeroed`.
+    let base = unsafe { mmap_anonymous(core::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE) };
+    let base = base.map_err(|why| refused(bytes, why))?;
+    // SAFETY: mapped above with this length; nothing refers to it.
+    let _ = unsafe { munmap(base, bytes) };
+    Ok(())
+}
+
+fn refused(bytes: usize, why: rustix::io::Errno) -> StartError {
+    StartError::Memory { bytes, limit: getrlimit(Resource::As).current, why: why.into() }
 }
 
 impl Drop for Mapping {

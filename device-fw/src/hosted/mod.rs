@@ -16,6 +16,7 @@ mod panics;
 pub(crate) mod pins;
 mod runtime;
 mod signals;
+mod stdio;
 pub mod thread;
 mod trace;
 
@@ -40,13 +41,17 @@ use runtime::RUNTIME;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{eprintln, vec};
+use std::{eprintln, format};
+pub use stdio::reserve_stdio;
 
 /// Rounds of polling before the first timed sleep: about two milliseconds.
 const SPIN_ROUNDS: u32 = 40_000;
 /// Timed sleeps grow with their number, up to this.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
+
+/// Bytes for all that is allocated without a look: stacks of signals and threads, tables, panics' texts.
+const SMALL_BLOCKS: usize = 16 << 20;
 
 type ServedWindow = DeviceWindow<Arc<Mapping>>;
 
@@ -129,6 +134,7 @@ pub fn main(config: Config) -> i32 {
 
 /// Was this program started as a rank of a world? Then [`program`] serves it.
 pub fn is_rank() -> bool {
+    reserve_stdio();
     control::is_rank()
 }
 
@@ -140,10 +146,18 @@ pub fn program(table: Table, config: Config) -> i32 {
 }
 
 fn run(control: Result<ControlChannel, StartError>, table: Table, config: Config) -> i32 {
+    signals::write_to_terminals();
+    let host = control.as_ref().ok().and_then(ControlChannel::host);
     match control.and_then(|control| start(control, table, config)) {
-        Ok(mut device) => serve(&mut device, config),
+        Ok(mut device) => {
+            drop(host);
+            serve(&mut device, config)
+        }
         Err(why) => {
-            eprintln!("hamr image: {why}");
+            // The host's error has it; without a host, this line.
+            if !host.is_some_and(|host| control::say(&host, &why)) {
+                eprintln!("hamr image: {why}");
+            }
             2
         }
     }
@@ -176,7 +190,7 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
     // Watches the host, steps `alive`, serves pings while tasks run: the only thread
     // besides the dispatcher, asleep nearly always.
-    std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
+    let watch = std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
         signals::leave_to_dispatcher();
         let mut runaways = RunawayDetector::new(config.longest_call_ms);
         control.watch(|beat| {
@@ -193,17 +207,28 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
         });
         // Not `exit`: a handler may run in the other thread, and would use what `atexit` destroys.
         signals::end(0)
-    })?;
-    let scratch = scratch(window.len());
+    });
+    watch.map_err(|e| std::io::Error::new(e.kind(), format!("starting its thread that watches the host: {e}")))?;
+    let scratch = scratch(window.len())?;
     let board = Process { window: Some(window), build_id };
     let device = Device::new(board, table, scratch).ok_or(StartError::NoWindow)?;
     Ok(with_tasks(device, config))
 }
 
 /// Room for the longest value that the window has room for, for as long as the process runs. The system gives
-/// memory only to what is used of it.
-fn scratch(window: u64) -> &'static mut [u8] {
-    vec![0; usize::try_from(window).unwrap_or(MAX_LONG).clamp(MAX_MESSAGE, MAX_LONG)].leak()
+/// memory only to what is used of it. Where it has no addresses for so much (`ulimit -v`), for shorter values:
+/// the device says how long they may be.
+fn scratch(window: u64) -> Result<&'static mut [u8], StartError> {
+    map::check_room(SMALL_BLOCKS)?;
+    let mut len = usize::try_from(window).unwrap_or(MAX_LONG).clamp(MAX_MESSAGE, MAX_LONG);
+    loop {
+        // What is small is not refused, so that this room is left for it.
+        match map::zeroed(len).and_then(|room| map::check_room(SMALL_BLOCKS).map(|()| room)) {
+            Ok(room) => return Ok(room),
+            Err(why) if len == MAX_MESSAGE => return Err(why),
+            Err(_) => len = (len / 2).max(MAX_MESSAGE),
+        }
+    }
 }
 
 /// Gives the device its places for tasks, for as long as the process runs.

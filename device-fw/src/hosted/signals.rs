@@ -60,6 +60,13 @@ pub(super) fn catch(device: *mut Device<'static, Process>) {
     }
 }
 
+/// A process group of its own is never the terminal's foreground one, and some terminals stop what else
+/// writes to them (`stty tostop`).
+pub(super) fn write_to_terminals() {
+    // SAFETY: no handler: the signal is ignored.
+    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+}
+
 /// Signals that another process sends to this one are for the dispatcher, not for this thread. A
 /// trap of this thread's own ends the process all the same.
 pub(super) fn leave_to_dispatcher() {

@@ -80,7 +80,7 @@ fn start(world: impl AsFd, me: RankId, table: Table, config: Config) -> Result<D
     let (home, rank) = Rank::find(Mapping::of(world)?, me).map_err(|(why, _)| why)?;
     rank.join(table, exit, notify)?;
     RANK.set(Some(rank));
-    let scratch = scratch(home.len());
+    let scratch = scratch(home.len())?;
     let board = Thread { window: Some(home), begin: Instant::now() };
     let device = Device::new(board, table, scratch).ok_or(StartError::NoWindow)?;
     Ok(with_tasks(device, config))

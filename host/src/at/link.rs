@@ -1,10 +1,11 @@
 //! The link to a device that another process keeps.
 
-use super::protocol::{self, Answer, Ask};
+use super::protocol::{self, Answer, Ask, Limit, Unanswered};
 use crate::doorbells::HostDoorbells;
 use crate::launcher::LaunchRequest;
 use crate::link::{Capabilities, Link, Peer};
 use crate::mapping::{Revocable, map_revocable};
+use crate::origin::Origin;
 use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{FOR_EVER, MAGIC, word};
@@ -15,7 +16,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{SealFlags, fcntl_get_seals};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the device may take to leave an epoch before its process is ended.
@@ -28,10 +29,17 @@ pub(super) struct ServedLink {
     image: Option<ImageFile>,
     window: Window<Shared>,
     map: Revocable,
+    /// How long a keeper may take to grant a device, or another process of it.
+    start_deadline: Duration,
+    /// Never locked while a thread waits for a keeper.
     session: Mutex<Session>,
+    /// Does a thread ask a keeper? One at a time does, in its [`Turn`].
+    is_asking: Mutex<bool>,
+    turn_ended: Condvar,
     /// The device wrote nothing any more when it was last stopped.
     has_left: AtomicBool,
     is_released: AtomicBool,
+    origin: Origin,
 }
 
 /// What there is of one keeper. Another one of the same name may follow.
@@ -44,6 +52,18 @@ struct Session {
     process: Arc<OwnedFd>,
     /// No epoch has begun in it.
     is_new: bool,
+    /// The keeper was asked for another process, and had not answered when the limit had passed.
+    is_asked: bool,
+}
+
+/// Of the thread that asks a keeper.
+struct Turn<'l>(&'l ServedLink);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.is_asking.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.turn_ended.notify_one();
+    }
 }
 
 /// What a keeper granted.
@@ -55,13 +75,13 @@ struct Grant {
 }
 
 /// Asks the keeper for its device.
-fn ask(name: &str, window_len: u64) -> Result<Grant, String> {
-    let socket = protocol::connect(name, Ask::Attach)?;
-    let (answer, descriptors) = protocol::answered(&socket)?;
+fn ask(name: &str, window_len: u64, limit: Limit) -> Result<Grant, String> {
+    let socket = protocol::connect(name, Ask::Attach, limit)?;
+    let (answer, descriptors) = protocol::answered(&socket, limit)?;
     let (has, kind, image) = match answer {
         Answer::Granted { window_len, kind, image } => (window_len, kind, image),
         Answer::Refused(why) => return Err(why),
-        Answer::Renewed => return Err("expected a device, got another answer".into()),
+        Answer::Renewed | Answer::Stopped => return Err("expected a device, got another answer".into()),
     };
     let Ok([memory, notified, device, process]) = <[OwnedFd; protocol::DESCRIPTORS]>::try_from(descriptors) else {
         return Err("expected the descriptors of a device, got others".into());
@@ -78,16 +98,18 @@ fn ask(name: &str, window_len: u64) -> Result<Grant, String> {
              (Options), or have `serve` make it longer (--option heap=…)"
         ));
     }
-    let doorbells = HostDoorbells::new(notified, device).map_err(|e| e.to_string())?;
+    let doorbells = HostDoorbells::of_keeper(notified, device)?;
     let (socket, process) = (Some(Arc::new(socket)), Arc::new(process));
-    let session = Session { socket, doorbells: Arc::new(doorbells), process, is_new: true };
+    let session = Session { socket, doorbells: Arc::new(doorbells), process, is_new: true, is_asked: false };
     Ok(Grant { session, memory, kind, image })
 }
 
 impl ServedLink {
     pub(super) fn attach(request: &LaunchRequest<'_>) -> Result<Self, Error> {
         let fail = |why| Error::Launch { device: request.device.into(), why };
-        let Grant { session, memory, kind, image } = ask(request.argument, request.window_len).map_err(fail)?;
+        let start_deadline = request.start_deadline;
+        let granted = ask(request.argument, request.window_len, Limit::of(start_deadline));
+        let Grant { session, memory, kind, image } = granted.map_err(fail)?;
         let session = Session { is_new: false, ..session };
         let (window, map) = map_revocable(&memory, 0, request.window_len, true)?;
         Ok(Self {
@@ -99,9 +121,13 @@ impl ServedLink {
                 .and_then(|path| ImageFile::open(Path::new(&path)).ok()),
             window,
             map,
+            start_deadline,
             session: Mutex::new(session),
+            is_asking: Mutex::new(false),
+            turn_ended: Condvar::new(),
             has_left: AtomicBool::new(false),
             is_released: AtomicBool::new(false),
+            origin: Origin::here(),
         })
     }
 
@@ -132,29 +158,58 @@ impl ServedLink {
         }
     }
 
+    /// Waits until no other thread asks a keeper.
+    fn turn(&self, limit: Limit) -> Result<Turn<'_>, String> {
+        let is_asking = self.is_asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.turn_ended.wait_timeout_while(is_asking, limit.left(), |is_asking| *is_asking);
+        let (mut is_asking, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *is_asking, true) {
+            return Err("another thread of this program waits for the process that keeps it".into());
+        }
+        Ok(Turn(self))
+    }
+
     /// A process for the next epoch, from the same keeper or from one of the same name that followed
     /// it.
-    fn renew(&self) -> Result<(), String> {
-        let mut session = self.locked();
-        let Some(socket) = session.socket.clone() else { return Err("this program has released it".into()) };
-        if std::mem::take(&mut session.is_new) {
+    fn renew(&self, limit: Limit) -> Result<(), String> {
+        let _turn = self.turn(limit)?;
+        let (socket, is_asked) = {
+            let mut session = self.locked();
+            let socket = session.socket.clone().ok_or_else(released)?;
+            if std::mem::take(&mut session.is_new) {
+                return Ok(());
+            }
+            (socket, session.is_asked)
+        };
+        let renewed = protocol::renew(&socket, is_asked, limit);
+        if let Err(Unanswered::Never(_)) = renewed {
+            self.follow(limit)?;
+            self.locked().is_new = false;
             return Ok(());
         }
-        match protocol::renew(&socket) {
-            Ok(process) => session.process = Arc::new(process),
-            Err(_) => *session = self.follow()?,
-        }
-        session.is_new = false;
+        let mut session = self.locked();
+        session.is_asked = renewed.is_err();
+        session.process = Arc::new(renewed?);
         Ok(())
     }
 
-    /// Takes the device of the keeper that followed.
-    fn follow(&self) -> Result<Session, String> {
-        let grant = ask(&self.name, self.window.len())?;
+    /// Takes the device of the keeper that followed. In a turn.
+    fn follow(&self, limit: Limit) -> Result<(), String> {
+        let grant = ask(&self.name, self.window.len(), limit)?;
+        let mut session = self.locked();
+        // Behind `release` the memory must stay away.
+        if session.socket.is_none() {
+            return Err(released());
+        }
         // The old memory has no other user: its device ended with its keeper.
         self.map.restore(&grant.memory, 0).map_err(|e| e.to_string())?;
-        Ok(grant.session)
+        *session = grant.session;
+        Ok(())
     }
+}
+
+fn released() -> String {
+    "this program has released it".into()
 }
 
 /// Has the keeper at the other end ended?
@@ -209,7 +264,7 @@ impl Link for ServedLink {
 
     fn peer(&self) -> Peer {
         let Session { socket, process, .. } = self.session();
-        let Some(socket) = socket else { return Peer::Gone("this program has released it".into()) };
+        let Some(socket) = socket else { return Peer::Gone(released()) };
         if self.has_left.load(Ordering::Acquire) {
             return Peer::Gone("it has left, as it was asked to".into());
         }
@@ -235,7 +290,7 @@ impl Link for ServedLink {
         self.notify();
         if !self.wait_until_left() && self.peer() == Peer::Alive {
             // Its process is ended by the keeper. An error means that both are gone.
-            let _ = self.renew();
+            let _ = self.renew(Limit::of(self.start_deadline));
         }
         self.has_left.store(true, Ordering::Release);
         self.wake();
@@ -247,10 +302,11 @@ impl Link for ServedLink {
 
     fn release(&self) {
         self.is_released.store(true, Ordering::Release);
+        let mut session = self.locked();
         // In this order, because remaining streams, results and log readers may still write to the
         // window. If the mapping cannot be ended, the connection stays until the link is dropped.
         if self.map.revoke().is_ok() {
-            self.locked().socket.take();
+            session.socket.take();
         }
     }
 
@@ -258,23 +314,21 @@ impl Link for ServedLink {
         self.image.clone()
     }
 
-    fn is_back(&self) -> bool {
-        let mut session = self.locked();
-        match &session.socket {
-            None => false,
-            Some(socket) if !has_ended(socket) => true,
-            Some(_) => match self.follow() {
-                Ok(next) => {
-                    *session = next;
-                    true
-                }
-                Err(_) => false,
-            },
+    fn is_back(&self, limit: Duration) -> bool {
+        let is_there = || self.session().socket.map(|keeper| !has_ended(&keeper));
+        if let Some(false) = is_there() {
+            let limit = Limit::of(limit);
+            let Ok(_turn) = self.turn(limit) else { return false };
+            // Unless another thread has meanwhile. An error means that it is not back.
+            if let Some(false) = is_there() {
+                let _ = self.follow(limit);
+            }
         }
+        is_there() == Some(true)
     }
 
-    fn restart(&self) -> Result<(), String> {
-        self.renew()?;
+    fn restart(&self, limit: Duration) -> Result<(), String> {
+        self.renew(Limit::of(limit.min(self.start_deadline)))?;
         self.has_left.store(false, Ordering::Release);
         // After a loss that nothing acknowledged the window may be as the old epoch left it.
         if self.load(0) == MAGIC && !has_left(&self.window) {
@@ -286,7 +340,7 @@ impl Link for ServedLink {
 
 impl Drop for ServedLink {
     fn drop(&mut self) {
-        if !*self.is_released.get_mut() {
+        if !*self.is_released.get_mut() && self.origin.is_here() {
             HostHandshake::close(&self.window);
             self.notify();
         }

@@ -8,7 +8,13 @@
 //! RENEW (any time)         ────────▶  ends the device's process, and starts another
 //!                          ◀────────  renewed; the process's descriptor
 //! end of file              ────────▶  the next host may come
+//!
+//! greeting, Stop           ────────▶  ends the device, and gives the name up
+//!                          ◀────────  greeting, stopped
 //! ```
+//!
+//! The other end may be stopped, busy, or any user's: names have no owner. So nothing here waits but
+//! with a [`Limit`].
 
 use crate::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,19 +26,52 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// First bytes of a connection, and of its answer; the digit is the version of this protocol.
-const GREETING: [u8; 8] = *b"hamrsrv1";
-/// How long a keeper may take to answer: it may have to end a device that does not leave, and start
-/// it again.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const GREETING: [u8; 8] = *b"hamrsrv2";
+/// Between two tries to connect to a keeper that has no room for connections.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Bytes of the longest packet: a path and some words.
 const LONGEST: usize = 8 << 10;
 /// Descriptors of one packet.
 pub(crate) const DESCRIPTORS: usize = 4;
 /// Bytes of the longest name.
 const LONGEST_NAME: usize = 64;
+
+/// How long the caller waits, from now on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    begin: Instant,
+    whole: Duration,
+}
+
+impl Limit {
+    pub(crate) fn of(whole: Duration) -> Self {
+        Self { begin: Instant::now(), whole }
+    }
+
+    /// What is left of it.
+    pub(crate) fn left(self) -> Duration {
+        self.whole.saturating_sub(self.begin.elapsed())
+    }
+}
+
+/// Why there is no answer of use.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// It may still come.
+    Late(String),
+    /// It will not.
+    Never(String),
+}
+
+impl From<Unanswered> for String {
+    fn from(unanswered: Unanswered) -> Self {
+        let (Unanswered::Late(why) | Unanswered::Never(why)) = unanswered;
+        why
+    }
+}
 
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +99,8 @@ pub(crate) enum Answer {
     },
     /// The device has a new process. Descriptor: that process.
     Renewed,
+    /// The device has ended, and the name is free.
+    Stopped,
     /// Why not.
     Refused(String),
 }
@@ -74,6 +115,7 @@ impl Answer {
                 bytes.extend(format!("{kind}\n{image}").into_bytes());
             }
             Self::Renewed => bytes.push(b'F'),
+            Self::Stopped => bytes.push(b'E'),
             Self::Refused(why) => {
                 bytes.push(b'N');
                 bytes.extend(why.as_bytes());
@@ -95,6 +137,7 @@ impl Answer {
                 Some(Self::Granted { window_len, kind: kind.into(), image: image.into() })
             }
             b'F' => Some(Self::Renewed),
+            b'E' => Some(Self::Stopped),
             b'N' => Some(Self::Refused(text(rest))),
             _ => None,
         }
@@ -115,7 +158,8 @@ fn address(name: &str) -> Result<SocketAddrUnix, Errno> {
 }
 
 fn socket() -> Result<OwnedFd, Errno> {
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
 /// The socket on which a keeper listens; `None` when there is one of that name.
@@ -142,20 +186,32 @@ pub(crate) fn same_user(socket: impl AsFd) -> Result<UCred, String> {
     Err(format!("expected a process of user {}, got one of user {}", me.as_raw(), peer.uid.as_raw()))
 }
 
-/// Connects to a keeper and asks. The answer to [`Ask::Stop`] is the end of the connection.
-pub(crate) fn connect(name: &str, ask: Ask) -> Result<OwnedFd, String> {
+/// Connects to a keeper and asks.
+pub(crate) fn connect(name: &str, ask: Ask, limit: Limit) -> Result<OwnedFd, String> {
     check_name(name)?;
-    let connected = || {
-        let socket = socket()?;
-        rustix::net::connect(&socket, &address(name)?)?;
-        Ok(socket)
-    };
-    let socket = match connected() {
-        Err(Errno::CONNREFUSED) => {
-            return Err(format!("expected a device that `hamr serve {name}` keeps running, found none of that name"));
+    let failed = |e: Errno| format!("connecting to {name}: {e}");
+    let (socket, address) = (socket().map_err(failed)?, address(name).map_err(failed)?);
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::CONNREFUSED) => {
+                return Err(format!(
+                    "expected a device that `hamr serve {name}` keeps running, found none of that name"
+                ));
+            }
+            Err(Errno::INTR) => {}
+            // Its queue is full, and nothing tells when there is room.
+            Err(Errno::AGAIN) if !limit.left().is_zero() => std::thread::sleep(PAUSE.min(limit.left())),
+            Err(Errno::AGAIN) => {
+                return Err(format!(
+                    "expected the process at the name {name} to take a connection within {:?}, it did not: it is \
+                     stopped or busy, or another user's",
+                    limit.whole
+                ));
+            }
+            Err(e) => return Err(failed(e)),
         }
-        socket => socket.map_err(|e: Errno| format!("connecting to {name}: {e}"))?,
-    };
+    }
     same_user(&socket)?;
     let word = match ask {
         Ask::Attach => b'A',
@@ -179,37 +235,52 @@ pub(crate) fn answer(socket: &OwnedFd, answer: &Answer, descriptors: &[BorrowedF
     send(socket, &answer.encode(), descriptors)
 }
 
-/// Asks the keeper for another process of the device.
-pub(crate) fn renew(socket: &OwnedFd) -> Result<OwnedFd, String> {
-    send(socket, &RENEW, &[]).map_err(|e| e.to_string())?;
-    match answered(socket)? {
+/// Asks the keeper for another process of the device, unless that `is_asked` already, and its answer
+/// came too late for who asked.
+pub(crate) fn renew(socket: &OwnedFd, is_asked: bool, limit: Limit) -> Result<OwnedFd, Unanswered> {
+    if !is_asked {
+        send(socket, &RENEW, &[]).map_err(|e| Unanswered::Never(e.to_string()))?;
+    }
+    match answered(socket, limit)? {
         (Answer::Renewed, descriptors) => descriptors.into_iter().next().ok_or_else(malformed),
-        (Answer::Refused(why), _) => Err(why),
+        (Answer::Refused(why), _) => Err(Unanswered::Never(why)),
         _ => Err(malformed()),
     }
 }
 
 /// Waits for the keeper's answer.
-pub(crate) fn answered(socket: &OwnedFd) -> Result<(Answer, Vec<OwnedFd>), String> {
-    let limit = Timespec { tv_sec: ANSWER_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
-    let is_ready = loop {
-        match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&limit)) {
+pub(crate) fn answered(socket: &OwnedFd, limit: Limit) -> Result<(Answer, Vec<OwnedFd>), Unanswered> {
+    let never = |e: Errno| Unanswered::Never(e.to_string());
+    loop {
+        let left = limit.left();
+        let left =
+            Timespec { tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&left)) {
             Err(Errno::INTR) => {}
-            ready => break ready.map_err(|e| e.to_string())? > 0,
+            Err(e) => return Err(never(e)),
+            Ok(0) => {
+                let pid = same_user(socket).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+                return Err(Unanswered::Late(format!(
+                    "expected process {pid}, which keeps it, to answer within {:?}, it did not: it is stopped or busy",
+                    limit.whole
+                )));
+            }
+            Ok(_) => break,
         }
-    };
-    if !is_ready {
-        return Err(format!("expected an answer within {ANSWER_TIMEOUT:?}, got none"));
     }
-    let (bytes, descriptors) = receive(socket).map_err(|e| e.to_string())?;
+    let (bytes, descriptors) = match receive(socket) {
+        // A reset has left something unread.
+        Err(Errno::CONNRESET) => Default::default(),
+        received => received.map_err(never)?,
+    };
     if bytes.is_empty() {
-        return Err("the process that keeps it has ended".into());
+        return Err(Unanswered::Never("the process that keeps it has ended, or closed the connection".into()));
     }
     Ok((Answer::decode(&bytes).ok_or_else(malformed)?, descriptors))
 }
 
-fn malformed() -> String {
-    "expected an answer of this version of hamr, got something else".into()
+fn malformed() -> Unanswered {
+    Unanswered::Never("expected an answer of this version of hamr, got something else".into())
 }
 
 fn send(socket: &OwnedFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
@@ -244,11 +315,11 @@ mod tests {
     #[test]
     fn answers_are_read_as_they_were_written() {
         let granted = Answer::Granted { window_len: 1 << 40, kind: "shm".into(), image: "/a b".into() };
-        for answer in [granted, Answer::Renewed, Answer::Refused("no".into())] {
+        for answer in [granted, Answer::Renewed, Answer::Stopped, Answer::Refused("no".into())] {
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
         for bytes in
-            [&b""[..], b"hamrsrv1", b"hamrsrv2F", b"hamrsrv1G\0\0", b"hamrsrv1G\0\0\0\0\0\0\0\0shm", b"hamrsrv1?"]
+            [&b""[..], b"hamrsrv2", b"hamrsrv1F", b"hamrsrv2G\0\0", b"hamrsrv2G\0\0\0\0\0\0\0\0shm", b"hamrsrv2?"]
         {
             assert_eq!(Answer::decode(bytes), None, "{bytes:?}");
         }

@@ -38,9 +38,14 @@ fn side_by_side(specs: &[String], cli: &Cli) -> Result<(), Failure> {
     let nodes: Vec<Result<Node, String>> = std::thread::scope(|scope| {
         let (runtime, image) = (&cli.runtime, &image);
         let open = |spec: &'_ String| runtime.open(spec, image.clone()).map_err(|e| e.to_string());
-        let starting: Vec<_> = specs.iter().map(|spec| scope.spawn(move || open(spec))).collect();
+        let start = |spec| std::thread::Builder::new().spawn_scoped(scope, move || open(spec));
+        let starting: Vec<_> = specs.iter().map(start).collect();
         let panicked = |_| Err("a thread that started a device panicked".into());
-        starting.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+        let refused = |e| Err(format!("starting the thread that starts a device: {e}"));
+        starting
+            .into_iter()
+            .map(|thread| thread.map_or_else(refused, |thread| thread.join().unwrap_or_else(panicked)))
+            .collect()
     });
     let failures: Vec<String> = nodes.iter().filter_map(|node| node.as_ref().err().cloned()).collect();
     if !failures.is_empty() {

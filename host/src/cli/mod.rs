@@ -39,6 +39,7 @@ mod call;
 mod debug;
 mod devices;
 mod failure;
+mod first_process;
 mod format;
 mod handlers;
 mod image;
@@ -230,6 +231,7 @@ pub struct Cli {
 
 /// Parses the program's arguments and runs the command.
 pub fn main<C: Commands>(tool: Tool) -> ExitCode {
+    first_process::end_by_signals();
     let name = tool.name;
     match run::<C>(tool, std::env::args_os().collect()) {
         Ok(()) => ExitCode::SUCCESS,

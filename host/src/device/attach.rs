@@ -13,6 +13,7 @@ use crate::link::{Capabilities, Link, Peer};
 use crate::memory::DeviceMemory;
 use crate::node_number::NodeNumber;
 use crate::options::{plan_of, refused_plan};
+use crate::origin::Origin;
 use crate::symbols::Symbols;
 use crate::wait_queue::WaitQueue;
 use crate::{CrashReport, Error, HandlerInfo, ImageFile, Options};
@@ -91,8 +92,11 @@ impl Device {
             open_queues: OpenQueues::new(program.idle),
             service,
             closed: AtomicBool::new(false),
+            origin: Origin::here(),
             transfers: Worker::new("hamr-transfers"),
         });
+        let weak: Weak<Self> = Arc::downgrade(&device);
+        crate::origin::register(weak);
         device.enter_service(epoch);
         Service::start(&device)?;
         Ok(device)

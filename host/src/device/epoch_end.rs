@@ -69,7 +69,7 @@ impl Device {
     }
 
     pub(crate) fn loss_reason(&self) -> String {
-        self.loss.reason().why.clone()
+        if self.is_here() { self.loss.reason().why.clone() } else { self.why_closed().into() }
     }
 
     /// Asks the link whether the device is there, and takes note.
@@ -186,6 +186,9 @@ impl Device {
 
     /// [`Self::stop`], also of an epoch that another thread is beginning: behind it there is none.
     pub(crate) fn stop_finally(&self, why: &str) {
+        if !self.is_here() {
+            return;
+        }
         let no_other = self.last_epoch.try_lock();
         if no_other.is_err() {
             // What there is of it is ended at once: an epoch that does not begin is not waited for.

@@ -61,12 +61,14 @@ impl Device {
         tracing::info!(device = self.name, image = %next.path.display(), "loads another image");
         let from = self.leave_image(*last, next.kind.is_bare());
         let given = self.link.set_image(&next).map_err(refused);
-        let Err(why) = given.and_then(|()| self.begin_epoch(&mut last, from, Some(next.clone()))) else {
+        let Err(why) =
+            given.and_then(|()| self.begin_epoch(&mut last, from, Some(next.clone()), self.options.start_deadline))
+        else {
             return Ok(());
         };
         self.link.stop();
         self.link.set_image(&old).map_err(refused)?;
-        let again = self.begin_epoch(&mut last, ByFault::Crashed, None);
+        let again = self.begin_epoch(&mut last, ByFault::Crashed, None, self.options.start_deadline);
         Err(refused(match again {
             Ok(()) => format!("it did not start, so the device has its old image again, restarted: {why}"),
             Err(e) => format!("it did not start: {why}; starting the old image again failed: {e}"),

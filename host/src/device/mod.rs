@@ -25,6 +25,7 @@ use crate::background::{PendingWork, WorkSite, Worker};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::memory::DeviceMemory;
+use crate::origin::{InOneProcess, Origin};
 use crate::reactor::Notified;
 use crate::symbols::Symbols;
 use crate::task_lines::last_task;
@@ -79,6 +80,7 @@ pub struct Device {
     /// What it calls on this host.
     pub(crate) service: Service,
     closed: AtomicBool,
+    origin: Origin,
     /// Makes the transfers that are submitted.
     transfers: Worker,
 }
@@ -203,17 +205,34 @@ impl Device {
     }
 
     fn is_closed_while(&self, stage: &'static str) -> Error {
-        Error::Lost { device: self.name.clone(), stage, why: "its node was dropped by this program".into() }
+        Error::Lost { device: self.name.clone(), stage, why: self.why_closed().into() }
     }
 
-    /// Was the [`crate::Node`] dropped?
+    /// Why no use of it is possible.
+    pub(crate) fn why_closed(&self) -> &'static str {
+        if self.is_here() {
+            "its node was dropped by this program"
+        } else {
+            "another process opened it, of which this one is a fork: open a device here"
+        }
+    }
+
+    /// Was the [`crate::Node`] dropped, or is it of another process?
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed.load(Ordering::Acquire) || !self.is_here()
+    }
+
+    /// Is it of this process? A copy of the process does nothing to the device.
+    pub(crate) fn is_here(&self) -> bool {
+        self.origin.is_here()
     }
 
     /// The program is done with the device. Streams of it may still be there: they find that it is
     /// closed.
     pub(crate) fn close(&self) {
+        if !self.is_here() {
+            return;
+        }
         self.closed.store(true, Ordering::Release);
         self.service.stop();
         HostHandshake::close(self.link.window());
@@ -225,9 +244,20 @@ impl Device {
     /// there has done so by now, or sees that the device is closed. A submission that has begun
     /// cannot check in time: the link keeps it away ([`Link::release`]).
     pub(crate) fn release(&self) {
+        if !self.is_here() {
+            return;
+        }
         self.open_queues.pass();
         #[cfg(feature = "device-logs")]
         self.release_logs();
         self.link.release();
+    }
+}
+
+impl InOneProcess for Device {
+    /// Every call looks whether its epoch is the present one, every copy what its buffer has.
+    fn forget(&self) {
+        self.epoch.store(NO_EPOCH, Ordering::Release);
+        self.memory.forget();
     }
 }

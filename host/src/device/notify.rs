@@ -41,7 +41,9 @@ impl Device {
 
     #[inline(never)]
     fn notify_now(&self, fence: Fence) {
-        self.wait_queue.notify(fence, || self.link.notify());
+        if self.is_here() {
+            self.wait_queue.notify(fence, || self.link.notify());
+        }
     }
 
     /// For a caller that polls and does not wait: lets a device inside this process run, and checks

@@ -8,7 +8,7 @@ use crate::{BuildId, Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Between two looks at a device that may be back.
@@ -19,10 +19,16 @@ impl Device {
     /// ([`crate::Options::restart`]). True when the device has an epoch now.
     #[cold]
     pub(crate) fn restart(&self) -> bool {
+        self.restart_within(self.options.start_deadline)
+    }
+
+    /// [`Self::restart`] of a caller who waits so long for other threads and programs.
+    fn restart_within(&self, limit: Duration) -> bool {
         if !self.options.restart || self.is_closed() {
             return false;
         }
-        let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = Instant::now();
+        let Some(mut last) = self.last_epoch_within(limit) else { return false };
         if self.epoch.load(Ordering::Acquire) != NO_EPOCH {
             return true;
         }
@@ -34,7 +40,7 @@ impl Device {
             self.link.stop();
         }
         tracing::warn!(device = self.name, why = self.loss_reason(), "begins a new epoch");
-        match self.begin_epoch(&mut last, from, None) {
+        match self.begin_epoch(&mut last, from, None, limit.saturating_sub(begin.elapsed())) {
             Ok(()) => true,
             Err(e) => {
                 let mut loss = self.loss.reason();
@@ -48,9 +54,23 @@ impl Device {
     pub(crate) fn restart_on_request(&self) -> Result<(), Error> {
         // Locked to the end: one restart at a time. The count is the host's own; the word in the
         // window is only a copy for the device.
+        self.check_open("being restarted")?;
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.stop("being restarted");
-        self.begin_epoch(&mut last, ByFault::Crashed, None)
+        self.begin_epoch(&mut last, ByFault::Crashed, None, self.options.start_deadline)
+    }
+
+    /// The lock of the last epoch, which another thread has while it begins one.
+    fn last_epoch_within(&self, limit: Duration) -> Option<MutexGuard<'_, Epoch>> {
+        let begin = Instant::now();
+        loop {
+            match self.last_epoch.try_lock() {
+                Ok(last) => return Some(last),
+                Err(TryLockError::Poisoned(last)) => return Some(last.into_inner()),
+                Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK.min(limit)),
+            }
+        }
     }
 
     /// Waits until the device has an epoch: another thread began one, or the device is there again
@@ -60,11 +80,12 @@ impl Device {
         loop {
             self.check_open("waiting until it is back")?;
             self.check_peer();
-            if !self.is_lost() || self.restart() {
+            let left = || limit.saturating_sub(begin.elapsed());
+            if !self.is_lost() || self.restart_within(left()) {
                 return Ok(());
             }
-            let is_back = !self.loss.reason().by_program && self.link.is_back();
-            let tried = is_back.then(|| self.begin_again());
+            let is_back = !self.loss.reason().by_program && self.link.is_back(left());
+            let tried = is_back.then(|| self.begin_again(left()));
             if let Some(Ok(())) = tried {
                 return Ok(());
             }
@@ -80,13 +101,16 @@ impl Device {
     }
 
     /// Begins an epoch of a device that came back by itself, unless another thread has.
-    fn begin_again(&self) -> Result<(), Error> {
-        let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+    fn begin_again(&self, limit: Duration) -> Result<(), Error> {
+        let begin = Instant::now();
+        let stage = "beginning its epoch";
+        let late = || Error::Timeout { device: self.name.clone(), stage, after: limit };
+        let mut last = self.last_epoch_within(limit).ok_or_else(late)?;
         self.check_open("waiting until it is back")?;
         if !self.is_lost() {
             return Ok(());
         }
-        self.begin_epoch(&mut last, ByFault::Crashed, None)
+        self.begin_epoch(&mut last, ByFault::Crashed, None, limit.saturating_sub(begin.elapsed()))
     }
 
     /// A device publishes its crash before the reply to the call that crashed it. A device that
@@ -106,12 +130,13 @@ impl Device {
     }
 
     /// Begins a new epoch of a device that is stopped, or waits: with the image that it had, or with
-    /// `next`, which it has by now.
+    /// `next`, which it has by now. A program that starts it has `limit`.
     pub(super) fn begin_epoch(
         &self,
         last: &mut Epoch,
         from: ByFault,
         next: Option<Arc<ImageFile>>,
+        limit: Duration,
     ) -> Result<(), Error> {
         // A body of the last epoch may run on; it writes nothing into the next.
         self.service.leave();
@@ -129,7 +154,7 @@ impl Device {
         *last = epoch;
         let begin = Instant::now();
         if from == ByFault::Crashed {
-            self.link.restart().map_err(|why| Error::Launch { device: self.name.clone(), why })?;
+            self.link.restart(limit).map_err(|why| Error::Launch { device: self.name.clone(), why })?;
         }
         let served = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, image.as_deref());
         let (record, handlers) = served.inspect_err(|_| {

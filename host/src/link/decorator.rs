@@ -5,6 +5,7 @@ use crate::ImageFile;
 use hamr_comm::abi::window::{Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A [`Link`] in front of another one: a method that it does not define is the other's.
 pub trait Decorator: Send + Sync {
@@ -71,8 +72,8 @@ pub trait Decorator: Send + Sync {
         self.inner().host_ends()
     }
     /// [`Link::is_back`].
-    fn is_back(&self) -> bool {
-        self.inner().is_back()
+    fn is_back(&self, limit: Duration) -> bool {
+        self.inner().is_back(limit)
     }
     /// [`Link::set_image`].
     ///
@@ -85,8 +86,8 @@ pub trait Decorator: Send + Sync {
     ///
     /// # Errors
     /// The other link's.
-    fn restart(&self) -> Result<(), String> {
-        self.inner().restart()
+    fn restart(&self, limit: Duration) -> Result<(), String> {
+        self.inner().restart(limit)
     }
 }
 
@@ -136,14 +137,14 @@ impl<D: Decorator> Link for D {
     fn host_ends(&self) -> Option<HostEnds> {
         Decorator::host_ends(self)
     }
-    fn is_back(&self) -> bool {
-        Decorator::is_back(self)
+    fn is_back(&self, limit: Duration) -> bool {
+        Decorator::is_back(self, limit)
     }
     fn set_image(&self, image: &ImageFile) -> Result<(), String> {
         Decorator::set_image(self, image)
     }
-    fn restart(&self) -> Result<(), String> {
-        Decorator::restart(self)
+    fn restart(&self, limit: Duration) -> Result<(), String> {
+        Decorator::restart(self, limit)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Decorator, Link, Peer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Breaks another link on purpose: drops doorbells, delays the peer, flips bits in the window,
 /// stops the peer.
@@ -84,8 +85,8 @@ impl<L: Link> Decorator for FaultInjector<L> {
             self.inner.peer()
         }
     }
-    fn restart(&self) -> Result<(), String> {
+    fn restart(&self, limit: Duration) -> Result<(), String> {
         self.faults.killed.store(false, Ordering::Release);
-        self.inner.restart()
+        self.inner.restart(limit)
     }
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, ThreadId};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One process: the device is polled by the thread that waits.
 pub struct Loopback {
@@ -325,7 +325,7 @@ impl Link for Loopback {
             State::handshaking(window, DeviceHandshake::Waiting, scratch)
         });
     }
-    fn restart(&self) -> Result<(), String> {
+    fn restart(&self, _limit: Duration) -> Result<(), String> {
         self.stopped.store(false, Ordering::Release);
         Ok(())
     }

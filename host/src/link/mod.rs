@@ -18,6 +18,7 @@ use crate::ImageFile;
 use hamr_comm::abi::window::{Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a link can do: which of a message's protocols it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,9 +51,9 @@ pub enum Peer {
 pub struct HostEnds {
     /// The window's memory, sealed.
     pub memory: OwnedFd,
-    /// Readable when the device has notified; reading does not block.
+    /// A socket, readable when the device has notified.
     pub notified: OwnedFd,
-    /// Writing eight bytes notifies the device, and does not block.
+    /// A socket: eight bytes notify the device.
     pub device: OwnedFd,
     /// Readable when the device's process has ended.
     pub process: Arc<OwnedFd>,
@@ -112,8 +113,8 @@ pub trait Link: Send + Sync {
         None
     }
     /// Is a device that was gone there again, started by another program? Then [`Self::restart`] takes
-    /// what is there. May take some milliseconds.
-    fn is_back(&self) -> bool {
+    /// what is there. May take some milliseconds, and where the other program does not answer, `limit`.
+    fn is_back(&self, _limit: Duration) -> bool {
         false
     }
     /// [`Self::restart`] starts this image from now on. It is made for what the device's last was.
@@ -123,11 +124,11 @@ pub trait Link: Send + Sync {
     fn set_image(&self, _image: &ImageFile) -> Result<(), String> {
         Err(format!("a {} link cannot give its device another image", self.kind()))
     }
-    /// Starts a stopped peer again over the same window.
+    /// Starts a stopped peer again over the same window. Where another program does so, it has `limit`.
     ///
     /// # Errors
     /// The reason why this link cannot.
-    fn restart(&self) -> Result<(), String> {
+    fn restart(&self, _limit: Duration) -> Result<(), String> {
         Err(format!("a {} link cannot start its device again", self.kind()))
     }
 }

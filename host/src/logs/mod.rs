@@ -252,7 +252,7 @@ impl Logs {
 impl Drop for Logs {
     fn drop(&mut self) {
         let ended = self.inner.log_backlogs();
-        if !ended.is_released {
+        if !ended.is_released && self.inner.is_here() {
             self.cursor.claim(self.inner.link.window(), false);
         }
     }

@@ -261,6 +261,11 @@ impl DeviceMemory {
         }
     }
 
+    /// In a copy of the process: from now on no copy fits, so that the device is asked why.
+    pub(crate) fn forget(&self) {
+        self.records.iter().for_each(|record| record.bytes.store(0, Ordering::Relaxed));
+    }
+
     /// Copies `from` to the front of what `to` names, unless a call in flight names it.
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
         let record = self.free_record(to, size_of_val(from) as u64)?;

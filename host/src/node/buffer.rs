@@ -29,6 +29,7 @@ pub struct Buffer<T: Element> {
 
 impl<T: Element> Buffer<T> {
     pub(crate) fn new(node: &Node, len: usize) -> Result<Self, Error> {
+        node.device().check_open("allocating a buffer")?;
         let memory = node.memory().clone();
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64).filter(|b| *b < WireBuffer::MAX_OFF);
         let bytes = bytes.unwrap_or(u64::MAX);
@@ -80,7 +81,9 @@ impl<T: Element> Buffer<T> {
 
     /// The device, unless its node was dropped: the window may be another host's then.
     fn device(&self, stage: &'static str) -> Result<Arc<Device>, Error> {
-        self.device.upgrade().filter(|device| !device.is_closed()).ok_or_else(|| self.released(stage))
+        let device = self.device.upgrade().ok_or_else(|| self.released(stage))?;
+        device.check_open(stage)?;
+        Ok(device)
     }
 
     fn released(&self, stage: &'static str) -> Error {

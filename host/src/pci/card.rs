@@ -4,6 +4,7 @@
 use super::vfio::Vfio;
 use crate::Error;
 use crate::mapping::Revocable;
+use crate::origin::Origin;
 use hamr_comm::abi::preamble::{MAGIC, word};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::handshake::HostHandshake;
@@ -111,6 +112,7 @@ impl Card {
 /// value is dropped.
 pub(super) struct Watcher {
     quit: Arc<OwnedFd>,
+    origin: Origin,
 }
 
 impl Watcher {
@@ -135,12 +137,15 @@ impl Watcher {
             card.wake();
         };
         std::thread::Builder::new().name("hamr-vfio".into()).spawn(watch).ok()?;
-        Some(Self { quit })
+        Some(Self { quit, origin: Origin::here() })
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            return;
+        }
         // The only error is a counter at its maximum, which one write does not reach.
         let _ = rustix::io::write(&*self.quit, &1u64.to_ne_bytes());
     }

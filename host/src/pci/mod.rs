@@ -19,6 +19,7 @@ pub use sysfs::{Candidate, candidates};
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::link::{Capabilities, Link, Peer};
 use crate::mapping::{map_revocable, map_window};
+use crate::origin::Origin;
 use crate::{Error, Target};
 use card::{Card, Watcher};
 use hamr_comm::abi::ids::Epoch;
@@ -159,6 +160,7 @@ struct PciLink {
     /// This host has released the function, so another one may use it.
     is_released: AtomicBool,
     watch: Mutex<PeerMonitor>,
+    origin: Origin,
 }
 
 /// The state of [`PciLink::peer`].
@@ -234,6 +236,7 @@ impl PciLink {
             card,
             lock: Mutex::new(file),
             is_released: AtomicBool::new(false),
+            origin: Origin::here(),
             watch: Mutex::new(PeerMonitor::new()),
         })
     }
@@ -390,7 +393,7 @@ impl Link for PciLink {
         }
     }
 
-    fn is_back(&self) -> bool {
+    fn is_back(&self, _limit: Duration) -> bool {
         if self.is_released.load(Ordering::Acquire) || self.card.is_taken() || !self.function.is_there() {
             return false;
         }
@@ -411,7 +414,7 @@ impl Link for PciLink {
         }
     }
 
-    fn restart(&self) -> Result<(), String> {
+    fn restart(&self, _limit: Duration) -> Result<(), String> {
         if self.card.is_taken() {
             return Err("the system took its function back; open the device again".into());
         }
@@ -433,6 +436,9 @@ impl Drop for PciLink {
     fn drop(&mut self) {
         // A device must not accept an offer after its host is gone. Not after a release, when
         // another host may own the window.
+        if !self.origin.is_here() {
+            return;
+        }
         if !*self.is_released.get_mut() {
             self.card.close();
         }
@@ -470,7 +476,14 @@ mod tests {
         make_function(folder.path(), LEN);
         let open = || {
             let address = "0000:00:01.0".parse().expect("an address");
-            let request = LaunchRequest { device: "card", argument: "", image: None, window_len: LEN, cpu: None };
+            let request = LaunchRequest {
+                device: "card",
+                argument: "",
+                image: None,
+                window_len: LEN,
+                cpu: None,
+                start_deadline: Duration::from_secs(5),
+            };
             PciLink::open(&request, address, Function::in_folder(folder.path().into()))
         };
         let first = open().expect("no host has it");
@@ -499,25 +512,32 @@ mod tests {
         };
         make();
         let address = "0000:00:01.0".parse().expect("an address");
-        let request = LaunchRequest { device: "card", argument: "", image: None, window_len: LEN, cpu: None };
+        let request = LaunchRequest {
+            device: "card",
+            argument: "",
+            image: None,
+            window_len: LEN,
+            cpu: None,
+            start_deadline: Duration::from_secs(5),
+        };
         let link = PciLink::open(&request, address, Function::in_folder(path.clone())).expect("no host has it");
         let kept = link.window().keep_word(word::OPEN_QUEUES).expect("in the preamble");
         kept.word().store(7);
         std::fs::rename(&path, folder.path().join("gone")).expect("leaves the bus");
-        assert!(!link.is_back());
+        assert!(!link.is_back(Duration::ZERO));
         make();
         let other = File::options().read(true).write(true).open(path.join("resource2")).expect("it is there");
         flock(&other, FlockOperation::NonBlockingLockExclusive).expect("another host has it");
-        assert!(!link.is_back());
+        assert!(!link.is_back(Duration::ZERO));
         drop(other);
-        assert!(link.is_back() && link.is_back());
+        assert!(link.is_back(Duration::ZERO) && link.is_back(Duration::ZERO));
         let first = |folder: &std::path::Path| {
             std::fs::read(folder.join("resource2")).expect("reads")[word::OPEN_QUEUES as usize]
         };
         assert_eq!(kept.word().load(), 0, "the new memory");
         kept.word().store(9);
         assert_eq!((first(&folder.path().join("gone")), first(&path)), (7, 9));
-        link.restart().expect("it is in no epoch");
+        link.restart(Duration::ZERO).expect("it is in no epoch");
         // A second host is still kept away.
         assert!(PciLink::open(&request, address, Function::in_folder(path.clone())).is_err());
     }

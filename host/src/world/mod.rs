@@ -21,6 +21,7 @@ mod start;
 mod started;
 mod watch;
 
+use crate::origin::Origin;
 use crate::{BufferError, Error, Node, Options, PendingWork, TaskInfo};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{BufferPtr, Element};
@@ -93,6 +94,7 @@ pub struct World {
     watched: Arc<Watched>,
     runs: Mutex<run::Runs>,
     watcher: Option<JoinHandle<()>>,
+    origin: Origin,
 }
 
 impl World {
@@ -175,6 +177,11 @@ impl Node {
 
 impl Drop for World {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            // The threads are of another process: this one waits for none.
+            std::mem::forget(self.watcher.take());
+            return;
+        }
         self.watched.close();
         if let Some(watcher) = self.watcher.take() {
             watcher.thread().unpark();

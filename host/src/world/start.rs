@@ -9,6 +9,7 @@ use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
+use crate::origin::Origin;
 use crate::shm::MOST_PROCESSES;
 use crate::{Error, Image, ImageFile, Node, Options, Runtime, Target};
 use hamr_comm::abi::ids::{NodeId, RankId};
@@ -22,7 +23,7 @@ use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Runtime {
     /// Starts `ranks` devices of one kind in one memory, each with the same image.
@@ -85,7 +86,7 @@ impl Runtime {
         let seats = self.seats(ranks)?;
         too_many(&seats)?;
         let memory = Memory::new(&seats, size, &options)?;
-        let doorbells: Vec<_> = seats.iter().map(Seat::doorbells).collect::<Result<_, _>>()?;
+        let doorbells: Vec<_> = seats.iter().map(|_| Doorbells::new().map(Arc::new)).collect::<Result<_, _>>()?;
         let rank_doorbells: Arc<[_]> =
             doorbells.iter().map(|doorbells| doorbells.for_rank()).collect::<Result<_, _>>()?;
         // All start before the first is waited for.
@@ -96,7 +97,7 @@ impl Runtime {
             let (rank, window) = (RankId(rank as u32), memory.home(rank)?);
             let (world, rank_doorbells) = (memory.memfd.clone(), rank_doorbells.clone());
             let home = Home { rank, world, world_len: memory.len, window, doorbells, rank_doorbells };
-            let link = RankLink(seat.launch(home, cpu)?);
+            let link = RankLink(seat.launch(home, cpu, options.start_deadline)?);
             started.push((seat, link, begin, Options { cpu, ..options.clone() }));
         }
         let mut nodes = Vec::new();
@@ -111,7 +112,7 @@ impl Runtime {
         let theirs = watched.clone();
         let watcher = std::thread::Builder::new().name("hamr-world".into()).spawn(move || theirs.watch());
         let watcher = watcher.map_err(Error::io("starting the thread that watches a world"))?;
-        Ok(World { watched, runs: Mutex::default(), watcher: Some(watcher) })
+        Ok(World { watched, runs: Mutex::default(), watcher: Some(watcher), origin: Origin::here() })
     }
 
     /// What can be refused before anything starts.
@@ -164,15 +165,11 @@ struct Seat<'s> {
 }
 
 impl Seat<'_> {
-    fn doorbells(&self) -> Result<Arc<Doorbells>, Error> {
-        let is_machine = self.kind == RankKind::BARE;
-        Ok(Arc::new(if is_machine { Doorbells::of_emulator()? } else { Doorbells::of_process()? }))
-    }
-
-    fn launch(&self, home: Home, cpu: Option<usize>) -> Result<Box<dyn Link>, Error> {
+    fn launch(&self, home: Home, cpu: Option<usize>, start_deadline: Duration) -> Result<Box<dyn Link>, Error> {
         let Self { name, launcher, argument, file, .. } = self;
         let window_len = home.window.len();
-        let request = LaunchRequest { device: name, argument, image: file.as_ref(), window_len, cpu };
+        let image = file.as_ref();
+        let request = LaunchRequest { device: name, argument, image, window_len, cpu, start_deadline };
         launcher.launch_rank(&request, home)
     }
 }
@@ -288,7 +285,7 @@ impl Decorator for RankLink {
     fn inner(&self) -> &dyn Link {
         &*self.0
     }
-    fn restart(&self) -> Result<(), String> {
+    fn restart(&self, _limit: Duration) -> Result<(), String> {
         Err("a rank does not start again; start a new world".into())
     }
 }

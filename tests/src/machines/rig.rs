@@ -40,6 +40,7 @@ impl Rig {
             image: Some(image),
             window_len: layout.window_len(),
             cpu: None,
+            start_deadline: devices::START_TIMEOUT,
         };
         let link = QemuLauncher::machine(*machine).launch(&request).expect("starts");
         let features = feature::TICKETS | feature::DEADLINES;

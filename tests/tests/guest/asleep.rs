@@ -96,7 +96,14 @@ impl Rig {
         let spec = spec();
         let argument = spec.strip_prefix("pci:").expect("a device on the bus");
         let window_len = Layout::plan(&plan).expect("allowed").window_len();
-        let request = LaunchRequest { device: &spec, argument, image: None, window_len, cpu: None };
+        let request = LaunchRequest {
+            device: &spec,
+            argument,
+            image: None,
+            window_len,
+            cpu: None,
+            start_deadline: devices::START_TIMEOUT,
+        };
         let link = PciLauncher.launch(&request).expect("a function");
         let (notifications, is_deaf) = (AtomicU64::new(0), AtomicBool::new(false));
         let seen = Arc::new(Watched { link, notifications, is_deaf, has_net: AtomicBool::new(true) });
