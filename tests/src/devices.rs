@@ -36,6 +36,16 @@ pub fn runtime() -> &'static Runtime {
 /// each would ask cargo whether its image is fresh, which takes longer than most tests.
 const BUILT: &str = "HAMR_TEST_IMAGES";
 
+/// The list for a process that this one starts: it builds nothing itself.
+///
+/// # Panics
+/// When the image does not build.
+pub fn built(spec: &str) -> (&'static str, String) {
+    let target = runtime().target(spec).expect("a known device").expect("it takes an image");
+    let file = image(spec).resolve(&target).expect("an image");
+    (BUILT, format!("{spec} {}", file.path.display()))
+}
+
 fn just_built(spec: &str) -> Option<Image> {
     let built = std::env::var(BUILT).ok()?;
     let path = built.lines().find_map(|line| line.strip_prefix(spec)?.strip_prefix(' ').map(str::to_owned))?;

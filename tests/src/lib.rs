@@ -5,6 +5,7 @@ pub mod broken;
 pub mod conformance;
 pub mod crashes;
 pub mod devices;
+pub mod foreign;
 pub mod frames;
 pub mod gas;
 pub mod hal;

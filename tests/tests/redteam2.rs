@@ -1,6 +1,5 @@
 //! Failing tests of the second round, part A: tasks, claims, modules' hosts, worlds, relays, kept devices.
 
-use hamr::serve::Keeper;
 use hamr::world::ProgramError;
 use hamr::{CallOptions, Image, Node, Options, Runtime, SharedStream};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
@@ -10,7 +9,6 @@ use hamr_tests::conformance::{driven, options, until};
 use hamr_tests::devices;
 use hamr_tests_kernels::host_calls::{Callback, call_back};
 use hamr_tests_kernels::{budget, echo};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -205,179 +203,6 @@ fn b1_a_handler_of_other_types_is_called_once_its_name_is_known() {
         check(call(task).map_err(why) == Err(Some(Why::OtherTypes)), "it was called with other types")
     });
     assert_eq!(fault(code), "code 0");
-}
-
-// --- c: kept devices ---
-
-fn abstract_name(name: &str) -> SocketAddrUnix {
-    SocketAddrUnix::new_abstract_name(format!("hamr:{name}").as_bytes()).expect("a short name")
-}
-
-fn seqpacket() -> rustix::fd::OwnedFd {
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a socket")
-}
-
-/// Sixteen connections that say nothing keep every host away for good, and `serve --stop`.
-#[test]
-fn c1_connections_that_say_nothing_do_not_keep_others_away() {
-    let spec = devices::keep("shm", &options());
-    let name = spec.strip_prefix("at:").expect("the kind").to_owned();
-    let silent: Vec<_> = (0..16)
-        .map(|_| {
-            let socket = seqpacket();
-            rustix::net::connect(&socket, &abstract_name(&name)).expect("it listens");
-            socket
-        })
-        .collect();
-    std::thread::sleep(Duration::from_millis(300));
-    let attached = devices::runtime().open_with(&spec, devices::image("shm"), options()).map(drop);
-    drop(silent);
-    assert_eq!(attached.map_err(|e| e.to_string()), Ok(()));
-}
-
-/// `stop` reports no end of a keeper that goes on: it takes a connection that is closed for one.
-#[test]
-fn c5_a_stop_that_is_not_heard_is_an_error() {
-    let spec = devices::keep("shm", &options());
-    let name = spec.strip_prefix("at:").expect("the kind").to_owned();
-    let silent: Vec<_> = (0..16)
-        .map(|_| {
-            let socket = seqpacket();
-            rustix::net::connect(&socket, &abstract_name(&name)).expect("it listens");
-            socket
-        })
-        .collect();
-    std::thread::sleep(Duration::from_millis(300));
-    // The connection may be closed before it has asked: then it is an error.
-    let stopped = (0..200).any(|_| hamr::serve::stop(&name).is_ok());
-    drop(silent);
-    std::thread::sleep(Duration::from_millis(100));
-    let is_there = devices::runtime().open_with(&spec, devices::image("shm"), options()).is_ok();
-    assert!(!(stopped && is_there), "it was reported as stopped, and is there");
-}
-
-/// A keeper of the same name that does not answer: a wait of 100 ms takes a minute, and so does whoever asks
-/// only whether the device is there.
-#[test]
-fn c2_a_keeper_that_does_not_answer_holds_up_no_other_thread() {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("red-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let mut keeper: Keeper = devices::keeper("shm", &options(), &name);
-    let keeping = std::thread::spawn(move || {
-        let outcome = keeper.run(|_| ());
-        drop(keeper);
-        outcome.is_ok()
-    });
-    let node = Arc::new(
-        devices::runtime()
-            .open_with(&format!("at:{name}"), devices::image("shm"), Options { restart: false, ..options() })
-            .expect("it has no host"),
-    );
-    assert_eq!(node.sync(echo::with(1u64)).expect("runs"), 1);
-    hamr::serve::stop(&name).expect("it is there");
-    assert!(keeping.join().expect("no panic"));
-    // The next keeper of this name: it listens, and never answers.
-    let listener = seqpacket();
-    until("the name is free", || rustix::net::bind(&listener, &abstract_name(&name)).is_ok());
-    rustix::net::listen(&listener, 16).expect("listens");
-    until("the loss is seen", || !node.is_alive());
-    let begin = Instant::now();
-    let (tell, told) = mpsc::channel();
-    for asks in [true, false] {
-        let (node, tell) = (node.clone(), tell.clone());
-        std::thread::spawn(move || {
-            if asks {
-                let _ = node.wait_until_back(Duration::from_millis(100));
-            } else {
-                std::thread::sleep(Duration::from_millis(300));
-                let _ = node.sync(echo::with(2u64));
-                let _ = node.link_capabilities();
-                let _ = node.restart();
-            }
-            let _ = tell.send(asks);
-        });
-    }
-    let first = told.recv_timeout(Duration::from_secs(8));
-    drop(listener);
-    assert!(first.is_ok(), "a wait of 100 ms took more than {:?}", begin.elapsed());
-}
-
-/// A keeper that gives out doorbells which block: a host that opens its device waits in `write` for good, past every
-/// deadline.
-#[test]
-fn c3_doorbells_of_a_keeper_block_no_thread() {
-    use rustix::fd::AsFd;
-    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-    use rustix::pipe::{PipeFlags, pipe_with};
-    let name = format!("red-blocks-{}", std::process::id());
-    let listener = seqpacket();
-    rustix::net::bind(&listener, &abstract_name(&name)).expect("free");
-    rustix::net::listen(&listener, 16).expect("listens");
-    std::thread::spawn(move || {
-        let socket = rustix::net::accept(&listener).expect("a host");
-        let len = 64 << 20;
-        let memory = memfd_create("red", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("memory");
-        rustix::fs::ftruncate(&memory, len).expect("room");
-        fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).expect("sealed");
-        let (notified, _keep) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
-        let (_drain, device) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
-        // Full, and from now on it blocks.
-        while rustix::io::write(&device, &[0; 4096]).is_ok() {}
-        while rustix::io::write(&device, &[0; 1]).is_ok() {}
-        rustix::fs::fcntl_setfl(&device, rustix::fs::OFlags::empty()).expect("its own file");
-        let me = rustix::process::getpid();
-        let process = rustix::process::pidfd_open(me, rustix::process::PidfdFlags::empty()).expect("this process");
-        let mut answer = b"hamrsrv1G".to_vec();
-        answer.extend(len.to_le_bytes());
-        answer.extend(b"shm\n");
-        let fds = [memory.as_fd(), notified.as_fd(), device.as_fd(), process.as_fd()];
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-        sendmsg(&socket, &[std::io::IoSlice::new(&answer)], &mut ancillary, SendFlags::empty()).expect("sent");
-        std::thread::sleep(Duration::from_secs(30));
-    });
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
-        let options = Options { start_deadline: Duration::from_secs(1), ..options() };
-        let opened = devices::runtime().open_with(&format!("at:{name}"), devices::image("shm"), options);
-        let _ = tell.send(opened.map(drop).map_err(|e| e.to_string()));
-    });
-    let opened = told.recv_timeout(Duration::from_secs(8));
-    assert!(matches!(opened, Ok(Err(_))), "opening with a limit of one second: {opened:?}");
-}
-
-/// Names of sockets have no owner: whoever has the name, any user, and accepts nobody keeps a host waiting for good,
-/// before it sees whose it is.
-#[test]
-fn c4_a_listener_that_accepts_nobody_blocks_no_host() {
-    let name = format!("red-full-{}", std::process::id());
-    let listener = seqpacket();
-    rustix::net::bind(&listener, &abstract_name(&name)).expect("free");
-    rustix::net::listen(&listener, 0).expect("listens");
-    let waiting: Vec<_> = std::iter::repeat_with(|| {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("a socket");
-        rustix::net::connect(&socket, &abstract_name(&name)).map(|()| socket)
-    })
-    .map_while(Result::ok)
-    .collect();
-    let (tell, told) = mpsc::channel();
-    for stops in [true, false] {
-        let (tell, name) = (tell.clone(), name.clone());
-        std::thread::spawn(move || {
-            let options = Options { start_deadline: Duration::from_secs(1), ..options() };
-            let outcome = match stops {
-                true => hamr::serve::stop(&name),
-                false => devices::runtime().open_with(&format!("at:{name}"), devices::image("shm"), options).map(drop),
-            };
-            let _ = tell.send((stops, outcome.map_err(|e| e.to_string())));
-        });
-    }
-    let first = told.recv_timeout(Duration::from_secs(8));
-    drop(waiting);
-    assert!(matches!(first, Ok((_, Err(_)))), "{first:?}");
 }
 
 // --- d: time ---
@@ -876,30 +701,6 @@ fn p1_a_barrier_that_is_tried_again_is_the_same_one() {
     assert_eq!(told.recv_timeout(Duration::from_secs(3)), Ok("code 0".into()), "rank 0 waits for more barriers of rank 1");
 }
 
-// --- s: worlds that do not start ---
-
-fn threads(of: &str) -> usize {
-    let tasks = std::fs::read_dir("/proc/self/task").expect("there");
-    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-    tasks.flatten().filter(|task| task.path().exists()).map(name).filter(|name| of.starts_with(name.trim())).count()
-}
-
-/// Of a world whose first rank does not join, no thread is left.
-#[test]
-fn s1_a_world_that_does_not_start_leaves_no_thread() {
-    let options = hamr::WorldOptions::default();
-    let rank = Options { start_deadline: Duration::from_secs(2), ..options.rank };
-    let program = Image::program("/bin/true", [""; 0]).expect("there");
-    let ranks = [("shm", program), ("thread", devices_image())];
-    let world = devices::runtime().world_of_images(&ranks, hamr::WorldOptions { rank, ..options });
-    assert!(world.is_err());
-    let begin = Instant::now();
-    while threads("rank 1 (thread)") != 0 && begin.elapsed() < Duration::from_secs(3) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(threads("rank 1 (thread)"), 0, "it serves a world that nobody has");
-}
-
 // --- q: claims that are forgotten ---
 
 /// A claim ends with its task at the latest, also one that is never dropped: those of buffers do.
@@ -913,67 +714,6 @@ fn q1_a_claim_that_was_forgotten_ends_with_its_task() {
     assert_eq!(fault(forgets), "code 0");
     let next = world.run_program(|task| task.claim_segment(0).map(|_| 0));
     assert_eq!(fault(next), "code 0");
-}
-
-// --- t: signals ---
-
-/// A program in another language has SIGPIPE as the system gives it. It survives the end of a kept device.
-#[test]
-fn t1_a_kept_device_that_ends_kills_no_program() {
-    let (is_good, how) = child("t1_child");
-    assert!(is_good, "{how}");
-}
-
-#[test]
-#[ignore = "run by t1_a_kept_device_that_ends_kills_no_program"]
-#[expect(unsafe_code)]
-fn t1_child() {
-    unsafe extern "C" {
-        fn signal(number: i32, handler: usize) -> usize;
-    }
-    let name = format!("red-t-{}", std::process::id());
-    let mut keeper: Keeper = devices::keeper("shm", &options(), &name);
-    let keeping = std::thread::spawn(move || keeper.run(|_| ()).is_ok());
-    let node = devices::runtime()
-        .open_with(&format!("at:{name}"), devices::image("shm"), Options { restart: false, ..options() })
-        .expect("it has no host");
-    assert_eq!(node.sync(echo::with(1u64)).expect("runs"), 1);
-    // SAFETY: SIGPIPE (13) as before Rust's `main`: SIG_DFL.
-    unsafe { signal(13, 0) };
-    hamr::serve::stop(&name).expect("it is there");
-    assert!(keeping.join().expect("no panic"));
-    assert!(node.sync(echo::with(2u64)).is_err());
-}
-
-// --- u: processes ---
-
-/// A process that the program forks, and that ends as programs do, leaves the program's device alone.
-#[test]
-fn u1_the_end_of_a_forked_process_is_not_the_end_of_the_device() {
-    let (is_good, how) = child("u1_child");
-    assert!(is_good, "{how}");
-}
-
-#[test]
-#[ignore = "run by u1_the_end_of_a_forked_process_is_not_the_end_of_the_device"]
-#[expect(unsafe_code)]
-fn u1_child() {
-    unsafe extern "C" {
-        safe fn fork() -> i32;
-        safe fn _exit(code: i32) -> !;
-        safe fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
-    }
-    let node = devices::runtime()
-        .open_with("shm", devices::image("shm"), Options { restart: false, ..options() })
-        .expect("a device");
-    assert_eq!(node.sync(echo::with(1u64)).expect("runs"), 1);
-    let process = fork();
-    if process == 0 {
-        drop(node);
-        _exit(0);
-    }
-    until("it ends", || waitpid(process, std::ptr::null_mut(), 1) == process);
-    assert_eq!(node.sync(echo::with(2u64)).map_err(|e| e.to_string()), Ok(2));
 }
 
 /// A destructor of a static of another language, or a function that is registered for the end of the program, may

@@ -229,3 +229,22 @@ fn a_thread_that_does_not_return_is_left() {
     // Its memory is there as long as the thread is.
     words.get(0).expect("inside").publish(1);
 }
+
+/// Threads of this process with names that begin so.
+fn threads(of: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("there").flatten();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    tasks.map(name).filter(|name| !name.is_empty() && of.starts_with(name.trim())).count()
+}
+
+/// Its first rank does not join.
+#[test]
+fn a_world_that_does_not_start_leaves_no_thread() {
+    let options = WorldOptions::default();
+    let rank = Options { start_deadline: Duration::from_secs(2), ..options.rank };
+    let program = hamr::Image::program("/bin/true", [""; 0]).expect("there");
+    let ranks = [("shm", program), ("thread", hamr::Image::find(devices::IMAGE).expect("a name"))];
+    let world = devices::runtime().world_of_images(&ranks, WorldOptions { rank, ..options });
+    assert!(world.is_err());
+    assert_eq!(threads("rank 1 (thread)"), 0, "it serves a world that nobody has");
+}

@@ -5,8 +5,11 @@
 #[expect(dead_code, reason = "shared with `cli.rs`, which uses all of it")]
 mod common;
 
-use common::{hamr, spawn};
+use common::{hamr, spawn, until};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn is_installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -113,5 +116,50 @@ fn what_cannot_be_debugged_is_one_clear_line() {
         assert!(run.code == Some(2) && run.stdout.is_empty() && run.stderr.lines().count() == 1, "{run:?}");
         assert!(run.stderr.starts_with("hamr: ") && run.stderr.contains(words), "{run:?}");
         run.left_nothing();
+    }
+}
+
+/// Processes with this variable in their environment, with their names.
+fn marked(mark: &str) -> Vec<(u32, String)> {
+    let wanted = format!("{MARK}={mark}");
+    let has = |path: &Path| {
+        let environment = std::fs::read(path.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let all = std::fs::read_dir("/proc").expect("a /proc").flatten().map(|entry| entry.path());
+    let name = |path: PathBuf| {
+        let pid = path.file_name()?.to_str()?.parse().ok()?;
+        Some((pid, std::fs::read_to_string(path.join("comm")).unwrap_or_default()))
+    };
+    all.filter(|path| has(path)).filter_map(name).collect()
+}
+
+const MARK: &str = "HAMR_TEST_DEBUGGED";
+
+/// It waits in front of its first instruction, and nothing of it has been set up yet.
+#[test]
+fn a_debugged_device_ends_with_its_host() {
+    if !is_installed("gdbserver") {
+        eprintln!("skipped: gdbserver (install with: apt-get install gdbserver)");
+        return;
+    }
+    for signal in ["KILL", "TERM", "INT"] {
+        let mark = format!("{}-{signal}", std::process::id());
+        let mut host = Command::new(env!("CARGO_BIN_EXE_hamr"));
+        host.args(["debug", "axpy", "2", "[1, 2]", "[10, 20]", "--image", "hamr-demo"]).env(MARK, &mark);
+        let mut host = host.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+        let mut line = String::new();
+        BufReader::new(host.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        assert!(line.contains("gdb"), "{line}");
+        until("the device waits", || (marked(&mark).len() >= 3).then_some(()));
+        common::signal(host.id(), signal);
+        host.wait().expect("it ends");
+        let begin = Instant::now();
+        while !marked(&mark).is_empty() && begin.elapsed() < Duration::from_secs(3) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let left = marked(&mark);
+        left.iter().for_each(|(pid, _)| common::signal(*pid, "KILL"));
+        assert!(left.is_empty(), "3 s after SIG{signal}: {left:?}");
     }
 }

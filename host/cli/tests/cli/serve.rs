@@ -4,6 +4,9 @@ use super::{json, refused};
 use crate::common::{hamr, image, signal, spawn};
 use crate::run::checks;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn name(of: &str) -> String {
     format!("{of}-{}", std::process::id())
@@ -105,4 +108,43 @@ fn what_cannot_be_served_is_one_clear_line() {
     refused(&hamr(&["serve", "looped", "--device", "loopback"]), &["expected shm or qemu"]);
     refused(&hamr(&["serve", "nothing", "--device", "toaster"]), &["`toaster`"]);
     refused(&hamr(&["devices", "--device", "at:"]), &["1 to 64"]);
+}
+
+/// As the only program of a container: a signal without a handler does nothing to process 1.
+#[test]
+fn the_first_process_ends_by_its_signals() {
+    let unshare = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]).args(arguments).stdin(Stdio::null());
+        command
+    };
+    if !unshare(&["true"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: process 1 (needs root)");
+        return;
+    }
+    let name = name("first");
+    let axpy = ["debug", "axpy", "2", "[1, 2]", "[10, 20]"];
+    for arguments in [&["serve", &name][..], &["logs", "--follow", "--level", "debug"], &axpy] {
+        for (signal_name, number) in [("INT", 2), ("TERM", 15)] {
+            let hamr = [&[env!("CARGO_BIN_EXE_hamr")], arguments].concat();
+            let mut outer = unshare(&hamr).env("HAMR_IMAGE", image()).stdout(Stdio::piped()).spawn().expect("starts");
+            let mut line = String::new();
+            BufReader::new(outer.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+            let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.id())).expect("a list");
+            let first: u32 = children.trim().parse().expect("one");
+            signal(first, signal_name);
+            let begin = Instant::now();
+            let ended = loop {
+                match outer.try_wait().expect("a child") {
+                    None if begin.elapsed() < Duration::from_secs(10) => std::thread::sleep(Duration::from_millis(10)),
+                    ended => break ended,
+                }
+            };
+            if ended.is_none() {
+                signal(first, "KILL");
+            }
+            let code = ended.and_then(|status| status.code());
+            assert_eq!(code, Some(128 + number), "{arguments:?}, SIG{signal_name}");
+        }
+    }
 }

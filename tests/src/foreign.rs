@@ -1,0 +1,94 @@
+//! What programs in other languages do, and Rust's own start or library keeps from one: dispositions of
+//! signals, closed descriptors, forks. For tests that run in a process of their own.
+
+#![expect(unsafe_code)]
+
+use crate::devices;
+use std::process::{Command, Output};
+
+unsafe extern "C" {
+    safe fn fork() -> i32;
+    safe fn _exit(code: i32) -> !;
+    fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+    fn signal(number: i32, action: usize) -> usize;
+    fn close(number: i32) -> i32;
+}
+
+/// The numbers of signals.
+pub const SIGINT: i32 = 2;
+/// The same.
+pub const SIGPIPE: i32 = 13;
+/// The same.
+pub const SIGCHLD: i32 = 17;
+
+/// The action that the system has for a signal.
+pub fn reset(number: i32) {
+    // SAFETY: SIG_DFL.
+    unsafe { signal(number, 0) };
+}
+
+/// Ignores a signal.
+pub fn ignore(number: i32) {
+    // SAFETY: SIG_IGN.
+    unsafe { signal(number, 1) };
+}
+
+/// Handles a signal by doing nothing.
+pub fn handle(number: i32) {
+    extern "C" fn nothing(_: i32) {}
+    // SAFETY: a function of the type of handlers.
+    unsafe { signal(number, nothing as extern "C" fn(i32) as usize) };
+}
+
+/// Closes one of the descriptors 0 to 2.
+pub fn close_stdio(number: i32) {
+    assert!((0..3).contains(&number), "of those alone no object of Rust is the owner");
+    // SAFETY: nothing in these tests relies on what is behind the number.
+    unsafe { close(number) };
+}
+
+/// Forks; the child runs `f` and ends by its result. Returns the child.
+pub fn forked(f: impl FnOnce() -> i32) -> i32 {
+    match fork() {
+        0 => _exit(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(101)),
+        child => child,
+    }
+}
+
+/// The exit code of a child.
+pub fn code_of(child: i32) -> Option<i32> {
+    let mut status = 0;
+    // SAFETY: a place for the status.
+    let ended = unsafe { waitpid(child, &raw mut status, 0) };
+    (ended == child && status & 0x7f == 0).then_some(status >> 8 & 0xff)
+}
+
+/// Reaps every child that has ended, as programs do that start none themselves.
+pub fn reap_all() {
+    // SAFETY: no status is asked for; WNOHANG.
+    while unsafe { waitpid(-1, std::ptr::null_mut(), 1) } > 0 {}
+}
+
+/// Runs an ignored test of this program in a process of its own, at most a minute, with a variable in its
+/// environment.
+///
+/// # Panics
+/// When it does not start.
+pub fn run_ignored(test: &str, (name, value): (&str, &str)) -> Output {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(std::env::current_exe().expect("this test"));
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env(name, value);
+    let (list, built) = devices::built("shm");
+    command.env(list, built);
+    command.output().expect("it starts")
+}
+
+/// [`run_ignored`] of one that must succeed.
+///
+/// # Panics
+/// When it does not.
+pub fn succeeds(test: &str, variable: (&str, &str)) {
+    let output = run_ignored(test, variable);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+}

@@ -1,0 +1,267 @@
+//! Hosts that are no Rust programs of one process with a terminal: forks, dispositions of signals, closed
+//! descriptors, limits. Each runs in a process of its own (`hamr_tests::foreign`).
+
+use hamr::{Error, Node, Options, Runtime, WorldOptions};
+use hamr_tests::conformance::{options, until};
+use hamr_tests::{devices, foreign, processes};
+use hamr_tests_kernels::echo;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, kill_process, kill_process_group, setrlimit};
+use std::time::{Duration, Instant};
+
+/// What a test gives to the process that it starts.
+const GIVEN: &str = "HAMR_TEST_GIVEN";
+
+fn open() -> Node {
+    devices::open("shm", Options { restart: false, ..options() })
+}
+
+fn is_of_another_process(error: impl ToString) -> bool {
+    error.to_string().contains("another process opened it")
+}
+
+fn given() -> String {
+    std::env::var(GIVEN).expect("another test starts this one")
+}
+
+// --- forks ---
+
+#[test]
+fn a_fork_leaves_its_parents_devices_alone() {
+    foreign::succeeds("forks", (GIVEN, ""));
+}
+
+#[test]
+#[ignore = "run by a_fork_leaves_its_parents_devices_alone"]
+fn forks() {
+    // Each with the device as it is in the child, and whether that is right.
+    type Use = fn(Node) -> bool;
+    let uses: [(&str, Use); 11] = [
+        ("drop", |node| {
+            drop(node);
+            true
+        }),
+        ("end", |node| {
+            std::mem::forget(node);
+            true
+        }),
+        ("sync", |node| node.sync(echo::with(2u64)).is_err_and(is_of_another_process)),
+        ("offload", |node| match node.offload(echo::with(2u64)) {
+            Ok(pending) => pending.wait().is_err_and(is_of_another_process),
+            Err(why) => is_of_another_process(why),
+        }),
+        ("stream", |node| {
+            let stream = node.stream();
+            stream.is_err() || stream.is_ok_and(|stream| stream.sync(echo::with(2u64)).is_err())
+        }),
+        ("put", |node| {
+            let buffer = node.buffer(&[1u32]).map(drop);
+            buffer.is_err_and(is_of_another_process)
+        }),
+        ("restart", |node| node.restart().is_err_and(is_of_another_process)),
+        ("stop", |node| {
+            node.stop();
+            true
+        }),
+        ("wait_until_back", |node| node.wait_until_back(Duration::from_secs(1)).is_err_and(is_of_another_process)),
+        ("is_alive", |node| !node.is_alive()),
+        ("another device", |_node| open().sync(echo::with(3u64)).is_ok_and(|value| value == 3)),
+    ];
+    for (what, act) in uses {
+        let node = open();
+        assert_eq!(node.sync(echo::with(1u64)).expect("runs"), 1);
+        let buffer = node.buffer(&[5u32, 6]).expect("room");
+        let mut node = Some(node);
+        let child = foreign::forked(|| i32::from(!act(node.take().expect("once"))));
+        assert_eq!(foreign::code_of(child), Some(0), "{what}");
+        let node = node.expect("the parent has taken nothing");
+        assert_eq!(buffer.read().map_err(|e| e.to_string()), Ok(vec![5, 6]), "{what}");
+        for n in 0..100u64 {
+            assert_eq!(node.sync(echo::with(n)).map_err(|e| e.to_string()), Ok(n), "{what}");
+        }
+    }
+    // Copies into and out of a buffer that the child has.
+    let node = open();
+    let buffer = node.buffer(&[5u32, 6]).expect("room");
+    let child = foreign::forked(|| {
+        let copies = [buffer.write(&[7]).is_err(), buffer.read().is_err(), node.put(&[7], buffer.ptr()).is_err()];
+        let more = [node.get(buffer.ptr(), &mut [0]).is_err(), node.copy(buffer.ptr(), buffer.ptr()).is_err()];
+        i32::from(copies.into_iter().chain(more).any(|refused| !refused))
+    });
+    assert_eq!(foreign::code_of(child), Some(0));
+    assert_eq!(buffer.read().map_err(|e| e.to_string()), Ok(vec![5, 6]));
+    // Worlds: of processes, of threads.
+    for spec in ["shm", "thread"] {
+        let world = match spec {
+            "thread" => devices::runtime().world_of_threads(2),
+            _ => devices::runtime().world_with(&["shm"; 2], devices::image("shm"), WorldOptions::default()),
+        };
+        let mut world = Some(world.expect("a world"));
+        let child = foreign::forked(|| {
+            drop(world.take());
+            0
+        });
+        assert_eq!(foreign::code_of(child), Some(0), "{spec}");
+        let world = world.expect("the parent has taken nothing");
+        assert!(world.nodes().iter().all(Node::is_alive), "{spec}");
+    }
+}
+
+#[test]
+fn an_image_ends_with_its_killed_host_while_a_child_lives() {
+    foreign::succeeds("a_killed_host", (GIVEN, ""));
+}
+
+#[test]
+#[ignore = "run by an_image_ends_with_its_killed_host_while_a_child_lives"]
+fn a_killed_host() {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let host = foreign::forked(|| {
+        let node = open();
+        std::io::Write::write_all(&mut &writer, &node.info().pid.to_le_bytes()).expect("room");
+        foreign::forked(|| {
+            std::thread::sleep(Duration::from_secs(20));
+            0
+        });
+        kill_process(getpid(), Signal::KILL).expect("it runs");
+        0
+    });
+    assert_eq!(foreign::code_of(host), None, "killed");
+    let mut device = [0; 4];
+    std::io::Read::read_exact(&mut reader, &mut device).expect("its device");
+    let (device, begin) = (u32::from_le_bytes(device), Instant::now());
+    until("the image ends", || processes::has_ended(device));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+// --- signals ---
+
+#[test]
+fn dispositions_of_signals_that_a_program_has_harm_no_device() {
+    for disposition in ["SIGCHLD ignored", "all children reaped", "SIGPIPE default", "SIGINT handled"] {
+        foreign::succeeds("a_disposition", (GIVEN, disposition));
+    }
+}
+
+#[test]
+#[ignore = "run by dispositions_of_signals_that_a_program_has_harm_no_device"]
+fn a_disposition() {
+    // Built with the children that a build has.
+    let image = devices::image("shm");
+    match given().as_str() {
+        "SIGCHLD ignored" => foreign::ignore(foreign::SIGCHLD),
+        "SIGPIPE default" => foreign::reset(foreign::SIGPIPE),
+        "SIGINT handled" => {
+            rustix::process::setpgid(None, None).expect("a group of its own");
+            foreign::handle(foreign::SIGINT);
+        }
+        _ => {
+            std::thread::spawn(|| {
+                loop {
+                    foreign::reap_all();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+        }
+    }
+    let node = devices::runtime().open_with("shm", image, Options { restart: false, ..options() }).expect("a device");
+    let first = node.info().pid;
+    // As the terminal does at Ctrl-C.
+    if given() == "SIGINT handled" {
+        kill_process_group(getpid(), Signal::INT).expect("this group");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert_eq!(node.sync(echo::with(1u64)).map_err(|e| e.to_string()), Ok(1));
+    node.restart().expect("it starts again");
+    let second = node.info().pid;
+    assert!(first != second && processes::has_ended(first));
+    kill_process(Pid::from_raw(second as i32).expect("a process"), Signal::KILL).expect("it runs");
+    until("the loss is seen", || !node.is_alive());
+    let error = node.sync(echo::with(2u64)).expect_err("it is lost").to_string();
+    assert!(error.contains(&format!("its process {second} ended")), "{error}");
+    node.restart().expect("it starts again");
+    assert_eq!(node.sync(echo::with(3u64)).map_err(|e| e.to_string()), Ok(3));
+    let last = node.info().pid;
+    drop(node);
+    assert!(processes::has_ended(last));
+}
+
+// --- descriptors 0 to 2 ---
+
+#[test]
+fn closed_standard_descriptors_are_used_for_nothing_else() {
+    for closed in 0..8 {
+        foreign::succeeds("without_stdio", (GIVEN, &closed.to_string()));
+    }
+}
+
+#[test]
+#[ignore = "run by closed_standard_descriptors_are_used_for_nothing_else"]
+fn without_stdio() {
+    let image = devices::image("shm");
+    let closed: i32 = given().parse().expect("bits");
+    // The harness's own output may be gone from here on: the exit code says whether all is well.
+    (0..3).filter(|number| closed >> number & 1 != 0).for_each(foreign::close_stdio);
+    let runtime = Runtime::new().expect("a runtime");
+    let node = runtime.open_with("shm", image.clone(), options()).expect("a device");
+    let world = runtime.world_with(&["shm"; 2], image, WorldOptions::default()).expect("a world");
+    let devices = std::iter::once(&node).chain(world.nodes()).map(|node| (node.info().pid, "/dev/null"));
+    for (process, allowed) in devices.chain([(std::process::id(), "/dev/null")]) {
+        for number in 0..3 {
+            let what = std::fs::read_link(format!("/proc/{process}/fd/{number}")).expect("it is open");
+            let what = what.to_string_lossy().into_owned();
+            // Of this program, or /dev/null; of an image, 0 is the socket to its host.
+            let is_control = number == 0 && process != std::process::id() && what.starts_with("socket:");
+            let is_inherited = closed >> number & 1 == 0 && !what.contains("memfd") && !what.starts_with("socket:");
+            assert!(what == allowed || is_control || is_inherited, "{process}: {number} is {what}");
+        }
+    }
+    assert_eq!(node.sync(echo::with(1u64)).map_err(|e| e.to_string()), Ok(1));
+}
+
+// --- limits ---
+
+#[test]
+fn every_limit_that_the_system_sets_is_an_error_and_no_end() {
+    let limits = [("descriptors", 4..40, 3), ("addresses", 40..400, 24)];
+    for (kind, range, step) in limits {
+        let mut opened = 0;
+        for limit in range.step_by(step) {
+            let output = foreign::run_ignored("a_limit", (GIVEN, &format!("{kind} {limit}")));
+            let (said, failed) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{kind} {limit}: {}\n{said}\n{failed}", output.status);
+            // The image's reason is in the host's error, and not a line of its own.
+            assert!(!failed.contains("hamr image:") && !failed.contains("panicked"), "{kind} {limit}: {failed}");
+            opened += u32::from(said.contains("it opens"));
+        }
+        assert_ne!(opened, 0, "the most that {kind} were limited to is enough");
+    }
+}
+
+#[test]
+#[ignore = "run by every_limit_that_the_system_sets_is_an_error_and_no_end"]
+fn a_limit() {
+    let given = given();
+    let (kind, limit) = given.split_once(' ').expect("two words");
+    let limit: u64 = limit.parse().expect("a number");
+    let image = devices::image("shm");
+    let runtime = Runtime::new().expect("a runtime");
+    let (resource, limit) = match kind {
+        "descriptors" => (Resource::Nofile, limit),
+        _ => (Resource::As, limit << 20),
+    };
+    setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) }).expect("a lower one");
+    let options = Options { heap: 64 << 20, start_deadline: Duration::from_secs(20), ..options() };
+    match runtime.open_with("shm", image, options) {
+        Ok(node) => {
+            assert_eq!(node.sync(echo::with(1u64)).map_err(|e| e.to_string()), Ok(1));
+            println!("it opens");
+        }
+        Err(Error::Timeout { after, .. }) => panic!("no reason within {after:?}"),
+        Err(why) => {
+            let why = why.to_string();
+            println!("{why}");
+            assert_eq!(why.lines().count(), 1);
+            assert!(!why.contains("signal"), "{why}");
+        }
+    }
+}
