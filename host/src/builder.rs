@@ -163,7 +163,10 @@ fn run(command: &mut Command, what: &str) -> std::io::Result<(ExitStatus, Vec<se
             crate::io::note(format_args!("hamr: building {what}"));
             said = Some(Instant::now());
         } else if said.is_some_and(|said| said.elapsed() >= SIGN) {
-            crate::io::note(format_args!("hamr: building for {} s, {built} crates and build scripts so far", begin.elapsed().as_secs()));
+            crate::io::note(format_args!(
+                "hamr: building for {} s, {built} crates and build scripts so far",
+                begin.elapsed().as_secs()
+            ));
             said = Some(Instant::now());
         }
     }

@@ -54,6 +54,8 @@ pub(crate) fn print(warnings: &[Warning]) {
         crate::io::note(format_args!("hamr: warning: {warning}"));
     }
     if let Some(more) = warnings.len().checked_sub(MOST).filter(|more| *more != 0) {
-        crate::io::note(format_args!("hamr: warning: and {more} handlers more (Node::warnings; Options::print_warnings)"));
+        crate::io::note(format_args!(
+            "hamr: warning: and {more} handlers more (Node::warnings; Options::print_warnings)"
+        ));
     }
 }

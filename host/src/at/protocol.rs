@@ -197,7 +197,8 @@ pub(crate) fn connect(name: &str, ask: Ask, limit: Limit) -> Result<OwnedFd, Str
         match rustix::net::connect(&socket, &address) {
             Ok(()) => break,
             Err(Errno::CONNREFUSED) => {
-                let none = || format!("expected a device that `hamr serve {name}` keeps running, found none of that name");
+                let none =
+                    || format!("expected a device that `hamr serve {name}` keeps running, found none of that name");
                 return Err(super::elsewhere::reason(name).unwrap_or_else(none));
             }
             Err(Errno::INTR) => {}
