@@ -123,7 +123,7 @@ fn count(ranges: &[ClaimedRange], next: u32) {
 #[inline(never)]
 pub(crate) fn check(heap: &LentHeap<'_>, bytes: (u64, u64), writes: bool, place: u32) -> Result<(), Fault> {
     #[cfg(feature = "modules")]
-    if let Some(image) = crate::module::IMAGE.get() {
+    if let Some(image) = crate::shared::IMAGE.get() {
         return (image.check)(heap, bytes, writes, place);
     }
     check_here(heap, bytes, writes, place)

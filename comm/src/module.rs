@@ -24,13 +24,13 @@ use crate::context::Context;
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::{Enter, Entry, Handler};
 use crate::registry::Table;
-use crate::shared::{SHARED, Shared};
+use crate::shared::{IMAGE, SHARED};
+pub use crate::shared::{ModuleImage, Panic};
 use crate::{BufferPtr, Fault};
 use hamr_comm_macros::Migratable;
 use hamr_shared_abi::ids::{HandlerKey, Isa};
 use hamr_shared_abi::image::ImageKind;
 use hamr_shared_abi::table::{hash, record_flag};
-use hamr_shared_abi::window::LentHeap;
 
 /// The numbers that loaded modules have in keys: from here on.
 pub const FIRST: u8 = 3;
@@ -81,20 +81,6 @@ pub struct ModuleHeader {
     pub run: Run,
 }
 
-/// [`claims::check`].
-type Check = fn(&LentHeap<'_>, (u64, u64), bool, u32) -> Result<(), Fault>;
-
-/// What a module is given of its image.
-pub struct ModuleImage {
-    #[cfg_attr(not(hamr_bare), expect(dead_code, reason = "panics of a module in a process end in the module"))]
-    panic: Panic,
-    shared: &'static Shared,
-    pub(crate) check: Check,
-}
-
-/// In a module: its image.
-pub(crate) static IMAGE: spin::Once<ModuleImage> = spin::Once::new();
-
 impl ModuleImage {
     /// This image; `panic` is its way out of a panic.
     pub fn this(panic: Panic) -> Self {
@@ -115,9 +101,6 @@ fn run(entry: &'static Entry, cx: &mut Context<'_>, frame: &mut Frame<'_>, args:
     }
     kind::run(entry, cx, frame, args)
 }
-
-/// Ends the running call by a panic, in the image.
-pub type Panic = fn(&core::panic::PanicInfo<'_>) -> !;
 
 impl ModuleHeader {
     /// The first bytes.
