@@ -12,6 +12,7 @@ unsafe extern "C" {
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
     fn signal(number: i32, action: usize) -> usize;
     fn close(number: i32) -> i32;
+    safe fn atexit(function: extern "C" fn()) -> i32;
 }
 
 /// The numbers of signals.
@@ -53,6 +54,11 @@ pub fn forked(f: impl FnOnce() -> i32) -> i32 {
         0 => _exit(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(101)),
         child => child,
     }
+}
+
+/// Registers a function for the end of the process, as destructors of statics of C++ are.
+pub fn at_exit(function: extern "C" fn()) {
+    assert_eq!(atexit(function), 0, "the system has room for it");
 }
 
 /// The exit code of a child.

@@ -4,7 +4,7 @@
 //! is entered, and `Migratable::decode` in [`super::reply`], behind the use of the stream. So it may
 //! panic, wait, or use the same stream: nothing is lent, locked or counted meanwhile.
 
-use super::encode::{is_fixed_task_or_hot, plain_len};
+use super::shape::{is_fixed_task_or_hot, plain_len};
 use crate::device::Device;
 use hamr_comm::abi::slot::{TWO_LINE_BYTES, TWO_LINE_WORDS};
 use hamr_comm::migrate::{Encoder, MAX_MESSAGE, Migratable, NamedBuffer, VisitBuffer};

@@ -3,9 +3,9 @@
 //! are their bodies, over any [`StreamRef`].
 
 use super::arguments::{Encoded, Short};
-use super::encode::takes_put;
 use super::put_data::PutData;
-use super::{CallOptions, Pending, SharedStream, StreamRef, StreamState, Submitter, submit, wait};
+use super::shape::takes_put;
+use super::{CallOptions, Pending, StreamRef, StreamState, Submitter, submit, wait};
 use crate::device::Device;
 use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
@@ -140,8 +140,8 @@ pub(crate) fn sync<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result
 // Of threads beyond the number of streams: not beside the path of the others.
 #[cold]
 #[inline(never)]
-pub(crate) fn sync_shared<H: Handler>(
-    stream: SharedStream,
+pub(crate) fn sync_shared<H: Handler, S: StreamRef>(
+    stream: S,
     call: Call<H>,
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     sync(stream, call)
@@ -149,8 +149,8 @@ pub(crate) fn sync_shared<H: Handler>(
 
 #[cold]
 #[inline(never)]
-pub(crate) fn put_sync_shared<T: Element, H: Handler>(
-    stream: SharedStream,
+pub(crate) fn put_sync_shared<T: Element, H: Handler, S: StreamRef>(
+    stream: S,
     data: &[T],
     to: BufferPtr<T>,
     call: Call<H>,
@@ -160,7 +160,7 @@ pub(crate) fn put_sync_shared<T: Element, H: Handler>(
 
 #[cold]
 #[inline(never)]
-pub(crate) fn send_shared<H: Handler>(stream: SharedStream, call: Call<H>) -> Result<(), SubmitError> {
+pub(crate) fn send_shared<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<(), SubmitError> {
     send(stream, call)
 }
 

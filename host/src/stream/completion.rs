@@ -1,9 +1,9 @@
 //! Makes of the reply in a slot the outcome of its call: the calls in flight of one stream.
 
-use super::encode::short_result;
 use super::epoch::EpochEnd;
 use super::queue_end::{CONSUMED, ONE_WAY, QueueEnd};
 use super::reply::{Answer, Outcome, ReplyCopy, ended_error};
+use super::shape::short_result;
 use super::table::{EntryState, PendingTable};
 use super::tickets::Tickets;
 use super::uses::Uses;

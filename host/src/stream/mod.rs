@@ -23,6 +23,7 @@ mod queues;
 mod reply;
 mod retry;
 mod ring;
+mod shape;
 mod shared;
 mod started;
 mod submit;

@@ -1,7 +1,7 @@
 //! A call in flight.
 
-use super::encode::is_task;
 use super::reply::{Answer, Outcome, decoded, short_value};
+use super::shape::is_task;
 use super::wait::{Stop, Wait, in_time, spins};
 use super::{StreamRef, Submitter};
 use crate::CallError;

@@ -1,6 +1,5 @@
 //! The queue pairs of a device: which of them belong to streams.
 
-use super::shared::SharedInner;
 use super::wait::measure_polls;
 use super::{StreamInfo, StreamOptions, Submitter, User};
 use crate::Error;
@@ -8,6 +7,7 @@ use crate::device::{Device, Fence};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::slot::seq_tag;
 use hamr_comm::am::{SlotAccess, Slots};
+use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
@@ -16,8 +16,8 @@ pub(crate) struct QueuePairs {
     slots: Mutex<Vec<QueueSlot>>,
     /// So many for the streams of the program, of bodies that the device calls, and that threads beyond share.
     limits: [u32; 3],
-    /// The last.
-    pub(super) beyond: Mutex<Weak<SharedInner>>,
+    /// The last: what a `SharedStream` is, which has these.
+    pub(super) beyond: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
 }
 
 /// What a queue pair is used for.

@@ -1,7 +1,7 @@
 //! Decodes a reply to a value, behind the use of the stream (see [`super::arguments`]).
 
-use super::encode::short_result;
 use super::epoch::EpochEnd;
+use super::shape::short_result;
 use crate::device::Device;
 use crate::{CallError, FaultReport, SubmitError};
 use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, Place, RepHdr};

@@ -4,11 +4,11 @@
 use super::CallOptions;
 use super::arguments::{Encoded, Short};
 use super::completion::Calls;
-use super::encode::{
-    Limits, Message, fits_chunk, is_plain, is_short_task, is_task, plain_hdr, plain_len, prepare, short_result,
-    task_flags, used_words,
-};
+use super::encode::{Limits, Message, prepare};
 use super::queue_end::ONE_WAY;
+use super::shape::{
+    fits_chunk, is_plain, is_short_task, is_task, plain_hdr, plain_len, short_result, task_flags, used_words,
+};
 use super::table::EntryState;
 use crate::SubmitError;
 use crate::device::Device;

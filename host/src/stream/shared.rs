@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::{Error, PendingWork};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
 
 /// A stream that threads share: every call takes a lock, while it submits and polls. A call whose
@@ -46,11 +46,13 @@ impl SharedStream {
     /// The stream of all threads that find no queue pair for one of their own, as long as there are some.
     pub(super) fn beyond(device: &Arc<Device>, queues: &Arc<QueuePairs>) -> Result<Self, Error> {
         let mut known = queues.beyond.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shared) = known.upgrade() {
+        let shared = known.as_ref().and_then(Weak::upgrade).and_then(|shared| shared.downcast().ok());
+        if let Some(shared) = shared {
             return Ok(Self { shared });
         }
         let opened = Self::open_for(User::Beyond, device, queues, &StreamOptions::default())?;
-        *known = Arc::downgrade(&opened.shared);
+        let weak: Weak<SharedInner> = Arc::downgrade(&opened.shared);
+        *known = Some(weak);
         Ok(opened)
     }
 

@@ -7,7 +7,7 @@
 use super::CallOptions;
 use super::arguments::{Encoded, Short};
 use super::completion::{Calls, Progress};
-use super::encode::{Limits, fits_chunk, fits_hot, needs_two_lines, plain_hdr, prepare, short_result, used_words};
+use super::encode::{Limits, prepare};
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::epoch_end;
 use super::hot::HotCall;
@@ -15,6 +15,7 @@ use super::put_data::PutData;
 use super::queue_end::QueueEnd;
 use super::reply::{Answer, Outcome, ended_error};
 use super::ring::{self, Sent};
+use super::shape::{fits_chunk, fits_hot, needs_two_lines, plain_hdr, short_result, used_words};
 use super::table::{EntryState, PendingTable};
 use super::tickets::Tickets;
 use super::uses::InlineUses;

@@ -2,12 +2,12 @@
 
 use super::CallOptions;
 use super::arguments::{Encoded, Short};
-use super::encode::{is_short_task, is_task, short_result, used_words};
 use super::put_data::PutData;
 use super::reply::{Answer, Outcome, decoded, short_value};
 use super::retry::Retry;
 use super::ring;
 use super::sealed::Access;
+use super::shape::{is_short_task, is_task, short_result, used_words};
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
 use super::wait::{Stop, Wait, in_time, spins};
@@ -72,7 +72,7 @@ pub(super) enum Hot {
 }
 
 /// Calls in the hot slot, when that is open, and polls for about a microsecond. `put` is for calls
-/// of which [`super::encode::takes_put`] is true.
+/// of which [`super::shape::takes_put`] is true.
 #[inline(always)]
 pub(super) fn call_hot<H: Handler>(
     submitter: &mut Submitter,

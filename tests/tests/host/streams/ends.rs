@@ -2,7 +2,7 @@
 
 use hamr::{Image, Node};
 use hamr_tests::conformance::options;
-use hamr_tests::{devices, processes};
+use hamr_tests::{devices, foreign, processes};
 use hamr_tests_kernels::echo;
 use std::sync::{Arc, Mutex};
 
@@ -66,11 +66,7 @@ static AT_END: Mutex<Option<Node>> = Mutex::new(None);
 
 #[test]
 #[ignore = "only the other test starts it"]
-#[expect(unsafe_code)]
 fn of_the_program() {
-    unsafe extern "C" {
-        safe fn atexit(function: extern "C" fn()) -> i32;
-    }
     extern "C" fn at_end() {
         let node = AT_END.lock().expect("free").take().expect("there");
         let outcome = node.sync(echo::with(2u64));
@@ -80,7 +76,7 @@ fn of_the_program() {
     let node = devices::runtime().open_with("shm", devices::image("shm"), options()).expect("a device");
     assert_eq!(node.sync(echo::with(1u64)).expect("runs"), 1);
     *AT_END.lock().expect("free") = Some(node);
-    assert_eq!(atexit(at_end), 0);
+    foreign::at_exit(at_end);
     // What the end of `main` does.
     std::process::exit(0);
 }
