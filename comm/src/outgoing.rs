@@ -64,7 +64,8 @@ impl Default for Owned {
 impl Owned {
     /// The handlers that this thread runs from now on are the device's.
     pub(crate) fn enter_thread(&self) {
-        // An error means that the thread is ending: what is called on loopback then calls nobody.
+        // An error means that the thread is ending: a handler on loopback that then calls panics, and its call
+        // has that outcome.
         let _ = HERE.try_with(|here| here.replace(self.clone()));
     }
 }
@@ -88,16 +89,7 @@ pub(crate) fn here<R>(f: impl FnOnce(&Outgoing) -> R) -> R {
     #[cfg(hamr_bare)]
     return f(&HERE);
     #[cfg(not(hamr_bare))]
-    {
-        let mut f = Some(f);
-        let found = HERE.try_with(|here| f.take().map(|f| f(&here.borrow().0)));
-        match (found, f) {
-            (Ok(Some(value)), _) => value,
-            // The thread is ending.
-            (_, Some(f)) => f(&Outgoing::new()),
-            (_, None) => unreachable!("the function is taken where it is called"),
-        }
-    }
+    HERE.with_borrow(|here| f(&here.0))
 }
 
 fn load(word: &AtomicU32) -> u32 {
