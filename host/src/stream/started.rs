@@ -1,6 +1,6 @@
 //! A call in its stream's hot slot.
 
-use super::reply::decoded;
+use super::reply::{decoded, short_value};
 use super::wait::in_time;
 use super::{Access, Pending, Stream, Submitter};
 use crate::CallError;
@@ -72,8 +72,11 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
         match self.state {
             State::Hot(call) => {
                 let (stream, seq) = call.into_parts();
-                let outcome = stream.with(|submitter, device| submitter.finish_started::<H>(device, seq));
-                decoded::<H>(stream.device(), outcome)
+                let words = stream.enter().take_started::<H>(stream.device(), seq);
+                match words {
+                    Some(words) => short_value::<H>(stream.device(), &words),
+                    None => finish::<H>(stream, seq),
+                }
             }
             State::Queued(pending) => pending.wait(),
         }
@@ -94,6 +97,14 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
             State::Queued(pending) => pending.wait_timeout(limit),
         }
     }
+}
+
+/// The outcome of a call whose result has not come at once, or is no short value.
+#[cold]
+#[inline(never)]
+fn finish<H: Handler>(stream: &Stream<'_>, seq: u32) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let outcome = stream.with(|submitter, device| submitter.finish_started::<H>(device, seq));
+    decoded::<H>(stream.device(), outcome)
 }
 
 impl Drop for HotCall<'_, '_> {

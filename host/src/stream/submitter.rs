@@ -259,6 +259,42 @@ impl Submitter {
         self.finish::<H>(device)
     }
 
+    /// The words of the short result of a call that was started ([`Answer::Short`]), when it comes within about
+    /// a microsecond.
+    #[inline(always)]
+    pub(super) fn take_started<H: Handler>(&mut self, device: &Device, seq: u32) -> Option<[u64; INLINE_WORDS]> {
+        let len = const { short_result::<H>() }?;
+        if self.hot_seq() != seq || !self.calls.end.req.hot_is_busy() {
+            return None;
+        }
+        let mut polls = 0;
+        let hdr = loop {
+            if let Some(hdr) = self.calls.end.req.hot_reply() {
+                break hdr;
+            }
+            polls += 1;
+            // As in `finish`.
+            if polls == 1 && device.wait_queue.device_is_waiting() || polls >= spins() {
+                return None;
+            }
+            std::hint::spin_loop();
+        };
+        if hdr != RepHdr::inline(Status::OK, len) {
+            return None;
+        }
+        let mut words = [0u64; INLINE_WORDS];
+        self.calls.end.req.slots().hot().read_reply(words.split_at_mut(len.div_ceil(8)).0);
+        // A result without payload came with the word, and a slot that was wiped has another.
+        if len != 0 && self.calls.end.is_wiped(device) {
+            return None;
+        }
+        self.calls.end.req.release_hot();
+        if H::Args::HAS_BUFFERS {
+            self.hot.uses.release(&device.memory);
+        }
+        Some(words)
+    }
+
     /// [`Self::finish_started`], until a moment of the caller's.
     #[cold]
     pub(super) fn finish_started_until<H: Handler>(&mut self, device: &Device, seq: u32, until: Instant) -> Outcome<H> {
