@@ -74,6 +74,15 @@ enum State<'s, K, F> {
     Lost,
 }
 
+/// Notifies a host that sleeps of the replies that it was not notified of.
+#[cold]
+#[inline(never)]
+fn notify_of_replies<B: Board>(poller: &mut Poller<'_, B::Keep, B::Order>, board: &mut B) {
+    if poller.needs_notify() {
+        board.notify();
+    }
+}
+
 impl<'s, B: Board> Device<'s, B> {
     /// A device with the handlers of `table` over a board. `scratch` has room for the longest arguments or
     /// result: [`MAX_MESSAGE`] bytes, or more, which hosts are told
@@ -326,8 +335,8 @@ impl<'s, B: Board> Device<'s, B> {
             }
             _ => return self.board.idle(self.idle_rounds),
         };
-        if self.idle_rounds == NO_MORE_WORK && poller.needs_notify() {
-            self.board.notify();
+        if self.idle_rounds == NO_MORE_WORK {
+            notify_of_replies(poller, &mut self.board);
         }
         if !self.idle_state.is_due(self.idle_rounds) {
             return;
@@ -337,9 +346,7 @@ impl<'s, B: Board> Device<'s, B> {
             IdleStep::Poll => {}
             IdleStep::PrepareWait => {
                 // A policy without polls, or a clock in large steps, comes here before `NO_MORE_WORK`.
-                if poller.needs_notify() {
-                    self.board.notify();
-                }
+                notify_of_replies(poller, &mut self.board);
                 self.board.read_back();
                 poller.recall_control();
             }

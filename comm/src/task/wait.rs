@@ -208,6 +208,7 @@ pub(crate) struct Marks {
     /// To the task: the reply to this call is there.
     pub(crate) done: u32,
     /// Of the task alone, 1: code of the program has the scratch memory (`Suspender::with_scratch`).
+    #[cfg(feature = "tasks")]
     pub(crate) converts: u32,
 }
 
