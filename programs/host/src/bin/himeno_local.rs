@@ -3,9 +3,7 @@ use hamr_programs::himeno_local::himeno_local;
 use hamr_programs_host::{himeno, no_files, run};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: himeno_local XS|S|M|L|XL NI NJ [DEVICES]
-
-Himeno's benchmark by coarrays, on NI x NJ devices.";
+const USAGE: &str = "usage: himeno_local XS|S|M|L|XL NI NJ [DEVICES]\n\nHimeno's benchmark by coarrays.";
 
 fn main() -> ExitCode {
     // The files are those of the global view.
