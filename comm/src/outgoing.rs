@@ -72,7 +72,7 @@ impl Owned {
 
 /// Runs `f`, which runs handlers of a device. Behind it this thread runs those that it did before: a handler of
 /// another device may have called this one.
-#[cfg(not(hamr_bare))]
+#[cfg(all(feature = "tasks", not(hamr_bare)))]
 pub fn as_another<R>(f: impl FnOnce() -> R) -> R {
     struct Before(Owned);
     impl Drop for Before {
@@ -80,7 +80,8 @@ pub fn as_another<R>(f: impl FnOnce() -> R) -> R {
             self.0.enter_thread();
         }
     }
-    let _before = Before(HERE.with_borrow(Owned::clone));
+    // None: the thread is ending.
+    let _before = HERE.try_with(|here| Before(here.borrow().clone())).ok();
     f()
 }
 

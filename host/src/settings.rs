@@ -70,6 +70,7 @@ table! {
     wait "HAMR_WAIT" "how host and device wait for each other"
     spin "HAMR_SPIN" "with `adaptive`: how long a side polls before it sleeps"
     longest_sleep "HAMR_LONGEST_SLEEP" "how long a side sleeps without a notification"
+    print_warnings "HAMR_PRINT_WARNINGS" "what image and program do not agree on is printed"
 }
 
 impl Setting {

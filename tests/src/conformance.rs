@@ -140,7 +140,7 @@ macro_rules! __conformance {
 
 /// Sizes for which opening is fast, and a deadline that no call of a healthy device reaches.
 pub fn options() -> Options {
-    Options { heap: 8 << 20, deadline: Some(Duration::from_secs(30)), ..Options::default() }
+    Options { heap: 8 << 20, deadline: Some(Duration::from_secs(30)), print_warnings: false, ..Options::default() }
 }
 
 /// Waits until `condition` is true; `what` describes it.

@@ -71,6 +71,14 @@ pub fn say(line: fmt::Arguments<'_>) -> Result<(), Failure> {
     Ok(print(&format!("{line}\n"))?)
 }
 
+/// The arguments of a program without files.
+///
+/// # Errors
+/// An option.
+pub fn no_files(args: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    Ok(words(args)?.into_iter().map(Into::into).collect())
+}
+
 /// Arguments that are no files.
 ///
 /// # Errors

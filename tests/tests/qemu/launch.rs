@@ -164,14 +164,21 @@ fn a_program_that_prints_no_version_is_ended() {
         let begin = Instant::now();
         let result = result_with(dir.path());
         assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
-        match script.contains("1>&-") {
+        match script.contains("2>&-") {
             true => contains_all(&result, &["`qemu-system-riscv64 --version`", "got ``"]),
             false => contains_all(&result, &["`qemu-system-riscv64 --version`", "within 10s", "ended"]),
         }
     };
     // In parallel, because each has the full time of a real program.
     std::thread::scope(|scope| {
-        for script in ["exec /bin/sleep 60", "/bin/sleep 60", "exec 1>&-\nexec /bin/sleep 60"] {
+        // What it says on standard error is read, too.
+        let scripts = [
+            "exec /bin/sleep 60",
+            "/bin/sleep 60",
+            "exec 1>&-\nexec /bin/sleep 60",
+            "exec 1>&- 2>&-\nexec /bin/sleep 60",
+        ];
+        for script in scripts {
             scope.spawn(move || give_up(script));
         }
     });

@@ -30,7 +30,8 @@ fn name() -> String {
 }
 
 fn address(name: &str) -> SocketAddrUnix {
-    SocketAddrUnix::new_abstract_name(format!("hamr:{name}").as_bytes()).expect("a short name")
+    let user = rustix::process::geteuid().as_raw();
+    SocketAddrUnix::new_abstract_name(format!("hamr:{user}:{name}").as_bytes()).expect("a short name")
 }
 
 fn socket() -> OwnedFd {

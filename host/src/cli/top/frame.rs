@@ -77,6 +77,7 @@ impl Sample {
     }
 
     /// Lines of at most so many characters; of logs the last that so many rows have room for.
+    #[cfg_attr(not(feature = "device-logs"), expect(unused_variables, reason = "rows are of logs"))]
     pub(super) fn text(&self, rows: usize, columns: usize) -> Vec<String> {
         let number = self.devices.len();
         let mut text = vec![format!("{number} {}", if number == 1 { "device" } else { "devices" })];

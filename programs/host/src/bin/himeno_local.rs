@@ -1,16 +1,13 @@
 //! `himeno_local SIZE NI NJ [DEVICES]`
 use hamr_programs::himeno_local::himeno_local;
-use hamr_programs_host::{himeno, run, words};
+use hamr_programs_host::{himeno, no_files, run};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: himeno_local XS|S|M|L|XL NI NJ [DEVICES]
-
-Himeno's benchmark by coarrays, on NI x NJ devices.";
+const USAGE: &str = "usage: himeno_local XS|S|M|L|XL NI NJ [DEVICES]\n\nHimeno's benchmark by coarrays.";
 
 fn main() -> ExitCode {
+    // The files are those of the global view.
     run(USAGE, |args| {
-        // The files are those of the global view.
-        let args = words(args)?.into_iter().map(Into::into).collect();
-        himeno::main(args, |world, size, nodes, loops| Ok(world.run(himeno_local::with(size, nodes, loops))?))
+        himeno::main(no_files(args)?, |w, size, on, loops| Ok(w.run(himeno_local::with(size, on, loops))?))
     })
 }
