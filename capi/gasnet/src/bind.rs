@@ -196,10 +196,9 @@ fn state() {
 }
 
 /// Learns what the members of a team have stated.
-fn learn(team: &Team) {
-    const FUNCTION: &str = "gex_EP_PublishBoundSegment";
+fn learn(function: &str, team: &Team) {
     job::with_world(|world| {
-        for rank in (0..team.size()).map(|rank| team.jobrank(FUNCTION, rank)) {
+        for rank in (0..team.size()).map(|rank| team.jobrank(function, rank)) {
             let fact = |fact| board::fact(rank, fact);
             // The length, which a rank states last, comes first: that rank may state its segment for a later call now.
             let (size, owner, off) = (fact(Fact::Len), fact(Fact::Base), fact(Fact::Off));
@@ -210,7 +209,7 @@ fn learn(team: &Team) {
             let room = board::segment_len(world, rank).saturating_sub(board::BYTES);
             if off.checked_add(size).is_none_or(|end| end > room) || owner.checked_add(size).is_none() {
                 die(&format!(
-                    "{FUNCTION}: expected a segment of rank {rank} within its {room} bytes, got {size} bytes at {off:#x}, at \
+                    "{function}: expected a segment of rank {rank} within its {room} bytes, got {size} bytes at {off:#x}, at \
                      {owner:#x} there"
                 ));
             }
@@ -245,7 +244,7 @@ pub(crate) fn attach(size: usize) -> c_int {
     // SAFETY: it is a static.
     let all = unsafe { Team::of(team::all()) };
     meet_in("gex_Segment_Attach", all);
-    learn(all);
+    learn("gex_Segment_Attach", all);
     0
 }
 
@@ -354,7 +353,7 @@ unsafe extern "C" fn gex_EP_PublishBoundSegment(
         state();
     }
     meet_in(FUNCTION, team);
-    learn(team);
+    learn(FUNCTION, team);
     0
 }
 

@@ -13,7 +13,7 @@
 //! fact is a claim of its rank about itself.
 
 #![expect(unsafe_code)]
-// UNSAFETY: words in memory that other processes map.
+// UNSAFETY: words in memory that other processes map, and advice about it.
 
 use crate::die::die;
 use hamr_comm::abi::sync::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ pub(crate) enum Fact {
     Off = 32,
     /// Of rank 0, for the job: 1 + the first exit code that a rank has stated.
     Code = 40,
-    /// Likewise: the ranks that are left send themselves SIGQUIT. The upper half of a word is 0.
+    /// 1: this rank exits, or another asks it to. The upper half of a word is 0.
     Ask = 48,
 }
 
@@ -55,9 +55,15 @@ unsafe impl Sync for Boards {}
 static BOARDS: OnceLock<Boards> = OnceLock::new();
 static ME: OnceLock<u32> = OnceLock::new();
 
-/// Finds the boards, before `main`.
+/// Finds the boards, before `main`, and leaves segments out of cores: they may be most of the machine's memory.
 pub(crate) fn find(world: &WorldRef<'_>) {
-    let _ = BOARDS.set(Boards((0..world.size()).map(|rank| address(world, rank).1).collect()));
+    let board = |rank| {
+        let (segment, board) = address(world, rank);
+        // SAFETY: pages that stay mapped (`word`), of which the advice changes nothing.
+        unsafe { libc::madvise(segment.cast(), segment_len(world, rank) as usize, libc::MADV_DONTDUMP) };
+        board
+    };
+    let _ = BOARDS.set(Boards((0..world.size()).map(board).collect()));
     let _ = ME.set(world.me().0);
 }
 
@@ -78,6 +84,11 @@ pub(crate) fn fact(rank: u32, fact: Fact) -> u64 {
     word(rank, fact).map_or(0, |word| word.load(Ordering::SeqCst)) // X2, partner X1
 }
 
+/// A word of this rank's board.
+pub(crate) fn my_word(fact: Fact) -> Option<&'static AtomicU64> {
+    ME.get().and_then(|me| word(*me, fact))
+}
+
 /// A fact of this rank.
 pub(crate) fn mine(of: Fact) -> u64 {
     ME.get().map_or(0, |me| fact(*me, of))
@@ -85,7 +96,7 @@ pub(crate) fn mine(of: Fact) -> u64 {
 
 /// States a fact of this rank.
 pub(crate) fn state(fact: Fact, value: u64) {
-    if let Some(word) = ME.get().and_then(|me| word(*me, fact)) {
+    if let Some(word) = my_word(fact) {
         word.store(value, Ordering::SeqCst); // X1, partner X2
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! The job's exit code is the first that a rank states. A rank that exits waits for the others to do so, so that
 //! what they still print is not lost. Those that have not after [`GRACE`] get SIGQUIT; the job ends when all have
-//! stated an end, [`LONGEST`] after the first at the latest. The default for SIGQUIT states that and goes on.
+//! stated an end, [`LONGEST`] after the first at the latest, also where a rank cannot write what it has printed. The default
+//! for SIGQUIT states that and goes on.
 //!
 //! An end may come in a handler of a signal, which has interrupted anything: the program, the library under its lock,
 //! or the serve loop while the task is suspended. So nothing here uses the task, the rank or the lock, but only words of
 //! the boards and system calls. No rank sends another a signal, for which it would have to believe a process id: each has
-//! a thread that waits for [`Fact::Ask`] and sends SIGQUIT to its own process.
+//! a thread that waits for [`Fact::Ask`], sends SIGQUIT to its own process, and ends it where that takes too long.
 
 #![expect(unsafe_code)]
 // UNSAFETY: exported names, handlers of signals, and functions of the C library.
@@ -15,15 +16,17 @@
 use crate::board::{self, Fact};
 use crate::die::{die, flush};
 use crate::job;
-use hamr_comm::abi::sync::Ordering;
+use hamr_comm::abi::sync::{AtomicU64, Ordering};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 const GRACE: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(2);
+/// The name of the thread that waits for an end.
+pub(crate) const LISTENER: &str = "hamr-quit";
 /// Between two looks at the others.
 const PERIOD: Duration = Duration::from_micros(200);
 
@@ -45,6 +48,8 @@ unsafe extern "C" {
 
 /// The rank's process; not one that the program forks.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// This rank exits.
+static IS_LEAVING: AtomicBool = AtomicBool::new(false);
 
 /// Is this the rank, and no process that the program has forked?
 pub(crate) fn is_rank() -> bool {
@@ -62,7 +67,7 @@ pub(crate) fn prepare() {
         let handler = outside as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
         catch(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
     }
-    let listener = std::thread::Builder::new().name("hamr-quit".into());
+    let listener = std::thread::Builder::new().name(LISTENER.into());
     if let Err(why) = without_signals(|| listener.spawn(listen)) {
         die(&format!("the system has no thread for the end of the job: {why}"));
     }
@@ -103,55 +108,78 @@ fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Waits until a rank asks all that are left to exit, and asks this one.
+/// Waits until this rank exits, or another asks it to; then asks the program, and ends it where it does not end by itself.
 fn listen() {
-    let Some(word) = board::word(0, Fact::Ask) else { return };
+    let Some(word) = board::my_word(Fact::Ask) else { return };
     let low = word.as_ptr().cast::<u32>();
     while word.load(Ordering::Acquire) == 0 {
         // SAFETY: the low half of a word of the board, which stays mapped; the system compares and sleeps.
         unsafe { libc::syscall(libc::SYS_futex, low, libc::FUTEX_WAIT, 0, null::<libc::timespec>()) };
     }
-    // One that has stated its end waits for the others.
-    if board::mine(Fact::Exit) == 0 {
-        // SAFETY: a signal to this process.
-        unsafe { libc::kill(std::process::id() as i32, libc::SIGQUIT) };
+    let Some(gas) = job::gas() else { return };
+    // However this rank ends now, the first code is that of the job.
+    if let Some(code) = first() {
+        gas.foretell(code);
+    }
+    // One that exits, or has stated its end, waits for the others.
+    if !IS_LEAVING.load(Ordering::Relaxed) && board::mine(Fact::Exit) == 0 {
+        match disposition(libc::SIGQUIT) {
+            // The signal would end it at once, or do nothing.
+            libc::SIG_DFL | libc::SIG_IGN => board::state(Fact::Exit, 1),
+            _ => {
+                // SAFETY: a signal to this process.
+                unsafe { libc::kill(std::process::id() as i32, libc::SIGQUIT) };
+            }
+        }
+    }
+    std::thread::sleep(LONGEST);
+    // Something keeps it: output that nothing reads, or a lock that what the handler has interrupted holds.
+    if let Some(code) = first() {
+        gas.exit(code);
     }
 }
 
-/// Asks the ranks that are left.
-fn ask() {
-    let Some(word) = board::word(0, Fact::Ask) else { return };
+/// The first code that a rank has stated.
+fn first() -> Option<u8> {
+    board::fact(0, Fact::Code).checked_sub(1).map(|code| code as u8)
+}
+
+/// Wakes the thread that waits at a word.
+fn wake(word: &AtomicU64) {
     word.store(1, Ordering::Release);
     // SAFETY: as in `listen`; it wakes all that sleep there.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// The default for SIGQUIT.
-extern "C" fn quit(_: c_int) {
-    if is_rank() {
-        board::state(Fact::Exit, 1);
+/// The default for SIGQUIT; it is that of the system in a process that the program has forked.
+extern "C" fn quit(signal: c_int) {
+    match is_rank() {
+        true => board::state(Fact::Exit, 1),
+        false => end_by(signal),
     }
+}
+
+/// Ends the process by a signal that is handled on this thread: it is blocked until the handler returns.
+fn end_by(signal: c_int) {
+    // SAFETY: the default takes nothing.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // SAFETY: a signal to this thread.
+    unsafe { libc::raise(signal) };
 }
 
 /// A signal from outside: what the program does on SIGQUIT; without that, the signal's own default.
 extern "C" fn outside(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel passes what SA_SIGINFO promises.
     let from = unsafe { &*info }.si_code;
-    if signal == libc::SIGABRT && from != libc::SI_USER {
-        // `abort` of this process, which goes on.
-        return;
-    }
+    // `abort`, or `raise` and `pthread_kill`.
+    let is_own = signal == libc::SIGABRT && from != libc::SI_USER;
     let on_quit = disposition(libc::SIGQUIT);
     let own = quit as extern "C" fn(c_int) as libc::sighandler_t;
-    if is_rank() && ![own, libc::SIG_DFL, libc::SIG_IGN].contains(&on_quit) {
+    if is_rank() && !is_own && ![own, libc::SIG_DFL, libc::SIG_IGN].contains(&on_quit) {
         // SAFETY: the program's handler runs here, on this thread.
         unsafe { libc::raise(libc::SIGQUIT) };
     }
-    // It is blocked until this returns, and then ends the process.
-    // SAFETY: the default takes nothing.
-    unsafe { libc::signal(signal, libc::SIG_DFL) };
-    // SAFETY: a signal to this thread.
-    unsafe { libc::raise(signal) };
+    end_by(signal);
 }
 
 /// The program has called `exit`, or has returned from `main`.
@@ -179,22 +207,28 @@ extern "C" fn gasnet_exit(code: c_int) -> ! {
 }
 
 fn leave(code: c_int) -> ! {
-    flush();
-    let Some(gas) = job::gas() else { die("gasnet_exit: expected a process that is a rank") };
-    let mut first = 1 + u64::from(code as u8);
-    if let Some(word) = board::word(0, Fact::Code) {
-        // C1: all ranks leave with the code of the first that comes here.
-        first = word.compare_exchange(0, first, Ordering::SeqCst, Ordering::SeqCst).map_or_else(|said| said, |_| first);
-    }
-    board::state(Fact::Exit, 1);
     let begin = Instant::now();
+    let Some(gas) = job::gas() else { die("gasnet_exit: expected a process that is a rank") };
+    let stated = 1 + u64::from(code as u8);
+    if let Some(word) = board::word(0, Fact::Code) {
+        // C1: all ranks leave with the code of the first that comes here. An error: it was another.
+        let _ = word.compare_exchange(0, stated, Ordering::SeqCst, Ordering::SeqCst);
+    }
+    let code = first().unwrap_or(code as u8);
+    gas.foretell(code);
+    IS_LEAVING.store(true, Ordering::Relaxed);
+    if let Some(word) = board::my_word(Fact::Ask) {
+        wake(word);
+    }
+    flush();
+    board::state(Fact::Exit, 1);
     let mut is_asked = false;
     while begin.elapsed() < LONGEST && (0..board::ranks()).any(|rank| board::fact(rank, Fact::Exit) == 0) {
         if begin.elapsed() >= GRACE && !is_asked {
             is_asked = true;
-            ask();
+            (0..board::ranks()).filter_map(|rank| board::word(rank, Fact::Ask)).for_each(wake);
         }
         std::thread::sleep(PERIOD);
     }
-    gas.exit(first.saturating_sub(1) as u8)
+    gas.exit(code)
 }

@@ -40,7 +40,8 @@ enum To {
 }
 
 std::thread_local! {
-    /// The message whose commit was refused, until it is committed or cancelled, or another is prepared.
+    /// The request whose commit was refused, until it is committed or cancelled, or another is prepared. Replies, which a
+    /// handler may prepare meanwhile, are never refused.
     static REFUSED: Cell<*mut Prepared> = const { Cell::new(null_mut()) };
 }
 
@@ -103,8 +104,8 @@ fn prepare(to: To, wish: Wish) -> *mut Prepared {
         if flags & messages::IMMEDIATE != 0 && !has_room {
             return null_mut();
         }
+        forget();
     }
-    forget();
     job::restrict(restriction::PREPARED);
     Box::into_raw(Box::new(Prepared { at, len, _own: own, target, to, lc_opt, args }))
 }

@@ -14,6 +14,7 @@ use hamr::world::ProgramError;
 use hamr::{Error, Image, Options, Runtime, World, WorldOptions};
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
@@ -28,8 +29,12 @@ type LibcStartMain = unsafe extern "C" fn(Main, c_int, *mut *mut c_char, Hook, H
 /// The part of the host's memory that all segments may have together, if nothing else was said. The system gives memory only
 /// where it is used.
 const PART: f64 = 0.85;
-/// The least that a rank gets by itself.
+/// The least that a rank gets by itself, if the system's limits allow it.
 const LEAST: u64 = 63 << 20;
+/// What a process of the job maps beside segments, at most: its libraries, stacks and buffers.
+const BESIDE: usize = 128 << 20;
+/// The library's own threads in a rank: its listener, and that of the image.
+const THREADS: [&str; 2] = [exit::LISTENER, "hamr-watch"];
 
 /// `main` of the program.
 static MAIN: OnceLock<Main> = OnceLock::new();
@@ -169,7 +174,7 @@ unsafe extern "C" fn pthread_exit(value: *mut c_void) -> ! {
 fn other_threads() -> usize {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return 0 };
     let is_ours = |task: &std::fs::DirEntry| {
-        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("hamr-"))
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| THREADS.contains(&name.trim_end()))
     };
     tasks.flatten().filter(|task| !is_ours(task)).count().saturating_sub(1)
 }
@@ -201,19 +206,8 @@ fn launch(arguments: &[OsString]) -> c_int {
 fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     let ranks = number("GASNET_PSHM_NODES")?.or(number("HAMR_NODES")?).unwrap_or(1);
     let path = std::fs::read_link("/proc/self/exe")?;
-    let world = match segment(ranks)? {
-        Some(segment) => world(ranks, &path, arguments, segment)?,
-        None => {
-            let mut segment = (installed().min(allowed()) * PART / ranks as f64) as u64;
-            // The system may allow still less.
-            loop {
-                match world(ranks, &path, arguments, segment) {
-                    Err(_) if segment > LEAST => segment = (segment / 2).max(LEAST),
-                    world => break world?,
-                }
-            }
-        }
-    };
+    let segment = segment(ranks)?.unwrap_or_else(|| default_segment(ranks));
+    let world = world(ranks, &path, arguments, segment)?;
     let why = match world.run_main("") {
         Ok(code) => return Ok(code),
         Err(why) => why,
@@ -225,6 +219,38 @@ fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     };
     eprintln!("{why}");
     Ok(code.filter(|code| *code != 0).unwrap_or(2))
+}
+
+/// Bytes of a rank's segment, if nothing was said: found before ranks start, so that whatever fails there is told.
+fn default_segment(ranks: usize) -> u64 {
+    let part = |of: f64| (of * PART / ranks as f64) as u64;
+    let mut segment = part(installed()).max(LEAST).min(part(allowed()));
+    // The system may allow still less.
+    while segment > board::PAGE && !fits(ranks, segment) {
+        segment /= 2;
+    }
+    segment
+}
+
+/// Does the system map the segments of all ranks twice, as the launcher does, and what a process has beside them?
+fn fits(ranks: usize, segment: u64) -> bool {
+    let Some(len) = (segment + board::BYTES).checked_mul(ranks as u64) else { return false };
+    // SAFETY: the name ends with a zero.
+    let file = unsafe { libc::memfd_create(c"segments".as_ptr(), libc::MFD_CLOEXEC) };
+    if file == -1 {
+        return false;
+    }
+    // SAFETY: it was opened above, and nothing else has it.
+    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    // SAFETY: a file of its own.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } != 0 {
+        return false;
+    }
+    let (len, access) = (2 * len as usize + BESIDE, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: new pages, wherever there is room; none is used.
+    let mapped = unsafe { libc::mmap(null_mut(), len, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    // SAFETY: the pages that were mapped just now, if any.
+    mapped != libc::MAP_FAILED && unsafe { libc::munmap(mapped, len) } == 0
 }
 
 /// Starts a world of ranks whose segments have so many bytes, beside the board.

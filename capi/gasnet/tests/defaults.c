@@ -4,6 +4,21 @@
  * run: set = exit 0 */
 #include "test.h"
 
+/* Is what is mapped there left out of cores? */
+static int is_left_out(const void *at) {
+  FILE *const maps = fopen("/proc/self/smaps", "r");
+  char line[512];
+  unsigned long from, to;
+  int is_there = 0, is_out = 0;
+  CHECK(maps);
+  while (fgets(line, sizeof line, maps)) {
+    if (sscanf(line, "%lx-%lx ", &from, &to) == 2) is_there = from <= (uintptr_t)at && (uintptr_t)at < to;
+    if (is_there && !strncmp(line, "VmFlags:", 8)) is_out = strstr(line, " dd") != NULL;
+  }
+  fclose(maps);
+  return is_out;
+}
+
 int main(int argc, char **argv) {
   const int is_set = argc > 1 && !strcmp(argv[1], "set");
   const uintptr_t bytes = is_set ? 5 << 20 : (uintptr_t)200 << 20;
@@ -27,6 +42,7 @@ int main(int argc, char **argv) {
     CHECK(!gex_Segment_QueryBound(tm, rank, NULL, &local, NULL));
     CHECK(nodes[rank].host == nodes[0].host && nodes[rank].supernode == nodes[0].supernode);
     CHECK((char *)segments[rank].addr + nodes[rank].offset == local && segments[rank].size == bytes);
+    CHECK(is_left_out(local) && is_left_out((char *)local + bytes - 1));
   }
   /* The ends can be used. */
   char *const mine = base_of(me);

@@ -17,6 +17,9 @@
  * run: crash = exit 139
  * run: abort = says SIGABRT
  * run: abort = exit 134
+ * run: raise = exit 134
+ * run: pthread-kill = exit 134
+ * run: crash-thread = exit 139
  * The first code that was stated counts, whatever others state later, and wherever SIGQUIT interrupts them:
  * run: first-compute = exit 14
  * run: first-poll 1 = exit 14
@@ -24,6 +27,11 @@
  * run: first-poll 3 = exit 14
  * run: first-wait = exit 14
  * run: first-print = exit 14
+ * run: first-default = exit 14
+ * run: first-ignore = exit 14
+ * run: first-raw = exit 14
+ * Nothing reads what they have printed:
+ * run: stuck = exit 15
  * Signals from outside: the program's handler of SIGQUIT, or else the signal's own code.
  * run: signal 1 = exit 4
  * run: signal 2 = exit 4
@@ -40,9 +48,13 @@
  * run: raw = exit 99
  * run: fork-exit = exit 34
  * run: fork-signal = exit 34
- * run: main-ends = exit 0 */
+ * run: fork-quit = exit 34
+ * run: main-ends = exit 0
+ * run: named-ends = exit 35 */
 #include "test.h"
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 static void ends(gex_Token_t token, gex_AM_Arg_t code) {
@@ -61,10 +73,19 @@ static void four(int number) {
   (void)number;
   gasnet_exit(4);
 }
+static void nine(int number) {
+  (void)number;
+  _exit(9);
+}
 static void nothing(int number) { (void)number; }
-static void *ends_later(void *unused) {
+static void *ends_later(void *code) {
   usleep(300000);
-  return unused;
+  if (code) exit(*(int *)code);
+  return code;
+}
+static void *crashes(void *nowhere) {
+  *(volatile int *)nowhere = 0;
+  return nowhere;
 }
 
 int main(int argc, char **argv) {
@@ -116,13 +137,22 @@ int main(int argc, char **argv) {
     for (;;) usleep(10);
   }
   if (!strncmp(how, "first-", 6)) {
-    signal(SIGQUIT, four);
+    signal(SIGQUIT, strstr(how, "default") ? SIG_DFL : strstr(how, "ignore") ? SIG_IGN : strstr(how, "raw") ? nine : four);
     meet();
     if (is_last) gasnet_exit(14);
     for (;;)
       if (strstr(how, "poll")) gasnet_AMPoll();
       else if (strstr(how, "wait")) meet();
       else if (strstr(how, "print")) fprintf(stderr, "."), printf("a line\n");
+  }
+  if (!strcmp(how, "stuck")) {
+    static char many[4096];
+    int ends[2];
+    CHECK(!pipe(ends) && dup2(ends[1], 1) == 1 && !fcntl(1, F_SETFL, O_NONBLOCK));
+    while (write(1, many, sizeof many) > 0) {}
+    CHECK(!fcntl(1, F_SETFL, 0));
+    printf("more");
+    gasnet_exit(15);
   }
   if (!strcmp(how, "signal") || !strcmp(how, "default") || !strcmp(how, "returns")) {
     if (*how == 's') signal(SIGQUIT, four);
@@ -138,27 +168,42 @@ int main(int argc, char **argv) {
     for (;;) gasnet_AMPoll();
   }
   if (!strncmp(how, "fork-", 5)) {
+    const int number = strstr(how, "quit") ? SIGQUIT : SIGTERM;
     int status = 0;
     const pid_t child = fork();
     if (!child && strstr(how, "exit")) gasnet_exit(5);
     if (!child) {
-      kill(getpid(), SIGTERM);
+      alarm(20);
+      kill(getpid(), number);
       for (;;) pause();
     }
     CHECK(waitpid(child, &status, 0) == child);
-    CHECK(strstr(how, "exit") ? WIFEXITED(status) && WEXITSTATUS(status) == 5 : WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    CHECK(strstr(how, "exit") ? WIFEXITED(status) && WEXITSTATUS(status) == 5 : WIFSIGNALED(status) && WTERMSIG(status) == number);
     meet();
     return 34;
   }
-  if (!strcmp(how, "main-ends")) {
-    /* The process goes on until its last thread has ended. */
+  if (!strcmp(how, "main-ends") || !strcmp(how, "named-ends")) {
+    /* The process goes on until its last thread has ended, whatever the program's name is. */
+    static int code = 35;
     pthread_t thread;
-    CHECK(!pthread_create(&thread, NULL, ends_later, NULL));
+    if (*how == 'n') CHECK(!prctl(PR_SET_NAME, "hamr-program"));
+    CHECK(!pthread_create(&thread, NULL, ends_later, *how == 'n' ? &code : NULL));
     pthread_exit(NULL);
   }
   int *volatile nowhere = (int *)8;
   if (is_last && !strcmp(how, "crash")) *nowhere = 0;
   if (is_last && !strcmp(how, "abort")) abort();
+  if (!strcmp(how, "raise") || !strcmp(how, "pthread-kill")) {
+    signal(SIGQUIT, four);
+    meet();
+    if (is_last && *how == 'r') raise(SIGABRT);
+    if (is_last) pthread_kill(pthread_self(), SIGABRT);
+  }
+  if (is_last && !strcmp(how, "crash-thread")) {
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, crashes, nowhere));
+    pthread_join(thread, NULL);
+  }
   GASNET_BLOCKUNTIL(0);
   return 0;
 }

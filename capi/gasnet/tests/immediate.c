@@ -1,8 +1,8 @@
 /* Requests that may not wait, to a rank that does not look: at last they are refused, and what is refused is not sent. A commit that was
- * refused makes room by itself, so that a loop of it ends. */
+ * refused makes room by itself, so that a loop of it ends, whatever the handlers that it runs prepare. */
 #include "test.h"
 
-enum { SHORT = 180, MEDIUM, LONG, PREPARED, COMMITTED, MOST = 5000, SLOT = 64, FLAGS = 900000 };
+enum { SHORT = 180, MEDIUM, LONG, PREPARED, COMMITTED, ASK, ANSWER, MOST = 5000, SLOT = 64, FLAGS = 900000 };
 static int got[5], sums[5];
 static void count(int kind, void *buf, size_t n, gex_AM_Arg_t i) {
   if (kind) CHECK(n == SLOT && ((unsigned char *)buf)[SLOT - 1] == (unsigned char)i);
@@ -27,6 +27,21 @@ static void on_prepared(gex_Token_t token, void *buf, size_t n, gex_AM_Arg_t i) 
 static void on_committed(gex_Token_t token, void *buf, size_t n, gex_AM_Arg_t i) {
   (void)token;
   count(4, buf, n, i);
+}
+
+/* Handlers that run while a refused commit is tried again; how many have, for rank 0, which does not look. */
+static volatile uint64_t *asked;
+static int answers;
+static void on_ask(gex_Token_t token) {
+  gex_AM_SrcDesc_t sd = gex_AM_PrepareReplyMedium(token, NULL, SLOT, SLOT, NULL, 0, 0);
+  memset(gex_AM_SrcDescAddr(sd), 0x33, SLOT);
+  CHECK(!gex_AM_CommitReplyMedium0_v2(sd, ANSWER, SLOT, 0));
+  ++*asked;
+}
+static void on_answer(gex_Token_t token, void *buf, size_t n) {
+  (void)token;
+  CHECK(n == SLOT && *(unsigned char *)buf == 0x33);
+  answers++;
 }
 
 /* Commits that may not wait: one that is refused is tried again, then given up, left, or kept for later. */
@@ -67,14 +82,17 @@ int main(int argc, char **argv) {
                             {MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1, NULL, NULL},
                             {LONG, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 1, NULL, NULL},
                             {PREPARED, (gex_AM_Fn_t)on_prepared, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1, NULL, NULL},
-                            {COMMITTED, (gex_AM_Fn_t)on_committed, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1, NULL, NULL}};
+                            {COMMITTED, (gex_AM_Fn_t)on_committed, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1, NULL, NULL},
+                            {ASK, (gex_AM_Fn_t)on_ask, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, NULL},
+                            {ANSWER, (gex_AM_Fn_t)on_answer, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 0, NULL, NULL}};
   start(&argc, &argv);
-  CHECK(!gex_EP_RegisterHandlers(ep, table, 5));
+  CHECK(!gex_EP_RegisterHandlers(ep, table, 7));
   /* In the segment of rank 0: 1 + how many of a kind were sent. */
   volatile uint64_t *const told = (volatile uint64_t *)(base_of(0) + FLAGS);
   /* In that of the sender: rank 0 does not look from now on. */
   const gex_Rank_t sender = size - 1;
   volatile uint64_t *const away = (volatile uint64_t *)(base_of(sender) + FLAGS + 64);
+  asked = away + 5;
   memset(base_of(me), 0x77, FLAGS), memset(base_of(me) + FLAGS, 0, 128);
   meet();
   for (int kind = 0; kind < 5; kind++) {
@@ -100,7 +118,10 @@ int main(int argc, char **argv) {
       while (!told[kind]) usleep(1000);
       const int sent = (int)told[kind] - 1;
       CHECK(got[kind] == (size == 1 ? sent : 0));
-      GASNET_BLOCKUNTIL(got[kind] == sent);
+      const int asks = kind == 4 && size > 1 ? 3 : 0;
+      for (int i = 0; i < asks; i++) CHECK(!gex_AM_RequestShort0(tm, sender, ASK, 0));
+      while (asks && gex_RMA_GetBlockingVal(tm, sender, (void *)(uintptr_t)asked, 8, 0) < 3) usleep(1000);
+      GASNET_BLOCKUNTIL(got[kind] == sent && answers == asks);
       CHECK(sums[kind] == sent * (sent - 1) / 2);
       if (size > 1) CHECK(sent >= 1 && sent < 100);
     }

@@ -128,6 +128,13 @@ impl GasWorld {
         }
     }
 
+    /// States the code that this rank is going to leave with: that of the world also if the rank ends in another way, but
+    /// for a trap.
+    #[cfg(not(hamr_bare))]
+    pub fn foretell(self, code: u8) {
+        self.rank.peers.foretell(code);
+    }
+
     /// [`WorldRef::exit`].
     pub fn exit(self, code: u8) -> ! {
         (self.rank.exit)(code)

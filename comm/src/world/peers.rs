@@ -47,6 +47,9 @@ pub struct Peers {
     /// Where in the directory this rank's state is.
     #[cfg(all(feature = "tasks", feature = "world"))]
     state: u64,
+    /// And its exit code.
+    #[cfg(all(feature = "tasks", feature = "world", not(hamr_bare)))]
+    exit: u64,
     /// And its count of what it has done outside of runs.
     #[cfg(all(feature = "tasks", feature = "world"))]
     outside: u64,
@@ -128,6 +131,8 @@ impl Peers {
             process: |_| None,
             #[cfg(all(feature = "tasks", feature = "world"))]
             state: world.state_word(me),
+            #[cfg(all(feature = "tasks", feature = "world", not(hamr_bare)))]
+            exit: world.exit_word(me),
             #[cfg(all(feature = "tasks", feature = "world"))]
             outside: world.outside_word(me),
         })
@@ -284,6 +289,14 @@ impl Peers {
     pub(super) fn inform(&self) {
         if let Some(state) = self.word(self.state) {
             state.publish(RankState::INFORMED.0);
+        }
+    }
+
+    /// States the code that this rank is going to leave with.
+    #[cfg(all(feature = "tasks", feature = "world", not(hamr_bare)))]
+    pub(super) fn foretell(&self, code: u8) {
+        if let Some(exit) = self.word(self.exit) {
+            exit.publish(u32::from(code) + 1);
         }
     }
 

@@ -110,11 +110,17 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
             return;
         }
     }
+    let is_dispatcher = thread() == RUNTIME.dispatcher.load(Ordering::Acquire);
+    if !is_dispatcher && signal != RUNAWAY {
+        // Another thread's trap ends no call. It ends the process when this returns, as a trap without a handler does.
+        // SAFETY: the default takes nothing.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: a signal to this thread, which is blocked here.
+        unsafe { libc::raise(signal) };
+        return;
+    }
     let device = RUNTIME.device.load(Ordering::Acquire);
-    if thread() == RUNTIME.dispatcher.load(Ordering::Acquire)
-        && RUNTIME.handling.swap(1, Ordering::AcqRel) == 0
-        && !device.is_null()
-    {
+    if is_dispatcher && RUNTIME.handling.swap(1, Ordering::AcqRel) == 0 && !device.is_null() {
         // SAFETY: the kernel passes what SA_SIGINFO promises.
         let info = unsafe { &*info };
         // SAFETY: of a trap, the kernel fills the address in.

@@ -5,6 +5,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
 use std::io;
@@ -94,7 +95,8 @@ impl Peer {
 
     /// It has not ended, so its number is still its own.
     fn is_here(&self) -> io::Result<()> {
-        match poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&Timespec::default())) {
+        // A signal that is handled meanwhile says nothing of the process.
+        match retry_on_intr(|| poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&Timespec::default()))) {
             Ok(0) => Ok(()),
             _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         }
@@ -130,16 +132,50 @@ mod tests {
         assert!(matches!(thread.join(), Ok(Err(AttachError::Myself))));
     }
 
+    /// A process, without a look at its memory.
+    fn child() -> (std::process::Child, Peer) {
+        let child = std::process::Command::new("sleep").arg("100").spawn().expect("it starts");
+        let pid = Pid::from_child(&child);
+        let ended = pidfd_open(pid, PidfdFlags::empty()).expect("it runs");
+        (child, Peer { process: pid.as_raw_nonzero().get(), ended })
+    }
+
     #[test]
     fn a_process_that_has_ended_is_no_other_one() {
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("it starts");
-        let peer = Peer::attach(child.id(), 0);
+        let (mut child, peer) = child();
+        peer.is_here().expect("it runs");
         child.kill().expect("it runs");
-        // Where the system refuses copies there is nothing to see.
-        let Ok(peer) = peer else { return drop(child.wait()) };
         child.wait().expect("it ends");
         let why = peer.read(0, &mut [0; 8]).expect_err("it has ended");
         assert_eq!(why.raw_os_error(), Some(libc::ESRCH));
+    }
+
+    extern "C" fn nothing(_: libc::c_int) {}
+
+    #[test]
+    fn a_process_is_here_also_where_signals_interrupt() {
+        use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+        let (mut child, peer) = child();
+        let handler = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: a handler that does nothing; no other test uses the signal.
+        unsafe { libc::signal(libc::SIGUSR1, handler) };
+        // SAFETY: the function takes nothing.
+        let here = unsafe { libc::pthread_self() };
+        let is_done = AtomicBool::new(false);
+        let seen = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Relaxed) {
+                    // SAFETY: the thread that this scope is in.
+                    unsafe { libc::pthread_kill(here, libc::SIGUSR1) };
+                }
+            });
+            let seen = (0..1_000_000).try_for_each(|_| peer.is_here());
+            is_done.store(true, Relaxed);
+            seen
+        });
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        seen.expect("it runs");
     }
 
     #[test]

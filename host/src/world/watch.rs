@@ -118,7 +118,9 @@ impl Watched {
                 let lost = |why| Err(WorldError { rank, name: node.device().name.clone(), why, code: code_of(node) });
                 let outcome = match (self.exit_code(rank), self.stall) {
                     (Some(code), _) => Ok(code),
-                    (None, _) if !is_alive => lost(node.device().loss_reason()),
+                    (None, _) if !is_alive => {
+                        self.foretold(rank, node).map_or_else(|| lost(node.device().loss_reason()), Ok)
+                    }
                     // A thread has nothing that steps `alive` beside its handlers.
                     (None, Some(limit)) if !node.is_thread() && stall.check(&*node.device().link, passed, limit) => {
                         lost(format!("it hangs: it has not stepped its word `alive` for {limit:?}"))
@@ -133,9 +135,18 @@ impl Watched {
 
     /// The code that a rank has left with.
     fn exit_code(&self, rank: RankId) -> Option<u8> {
-        let observe = |at| self.front.word(at).map_or(0, |word| word.observe());
-        let has_left = observe(self.layout.state_word(rank)) == RankState::LEFT.0;
-        has_left.then(|| observe(self.layout.exit_word(rank)).saturating_sub(1) as u8)
+        let has_left = self.observe(self.layout.state_word(rank)) == RankState::LEFT.0;
+        has_left.then(|| self.observe(self.layout.exit_word(rank)).saturating_sub(1) as u8)
+    }
+
+    /// The code that a rank was going to leave with when it ended in another way, if not by a trap.
+    fn foretold(&self, rank: RankId, node: &Node) -> Option<u8> {
+        let code = self.observe(self.layout.exit_word(rank)).checked_sub(1)?;
+        node.last_crash().is_none().then_some(code as u8)
+    }
+
+    fn observe(&self, at: u64) -> u32 {
+        self.front.word(at).map_or(0, |word| word.observe())
     }
 
     /// Ends all ranks because of one.
