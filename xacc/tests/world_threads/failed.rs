@@ -56,7 +56,7 @@ macro_rules! way {
     };
 }
 
-const WAYS: [(&str, Way); 12] = [
+const WAYS: [(&str, Way); 13] = [
     ("local", way!(a => std::hint::black_box(a.local()))),
     ("local_mut", way!(a => a.local_mut().fill(1))),
     ("row", way!(a => std::hint::black_box(a.row(())))),
@@ -67,6 +67,11 @@ const WAYS: [(&str, Way); 12] = [
         let own = w.nodes([w.size()])?.template([16]).distribute([Block])?.on([0..1]);
         each!([i] in own => a[[i]] = 1);
         Ok(())
+    }),
+    ("put of a section", |a, _, w| {
+        let me = NodeSet::one(w.me());
+        let put = |w: &mut Spmd<'_>| w.own([1]).coarray(w)?.put(0, s![..], a.section(s![0..1]), w);
+        w.task(me, put)?.unwrap_or(Ok(()))
     }),
     ("fill of a section", |a, _, _| a.section_mut(s![..]).fill(1)),
     ("gmove", |a, other, w| a.gmove(&*other, w)),
