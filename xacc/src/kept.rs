@@ -25,7 +25,7 @@ pub struct Kept<T, const N: usize> {
     off: u64,
     /// Of its shape and element type.
     fingerprint: u32,
-    /// Of what the nodes keep: each [`Spmd::free_kept`] begins another.
+    /// Of what the nodes keep: each [`Spmd::free_kept`] begins another, and each world with another.
     generation: u32,
     _element: PhantomData<fn(T) -> T>,
 }

@@ -100,7 +100,7 @@ impl WorldRef<'_> {
         self.rank.kept_generation.store(generation, Ordering::Relaxed);
     }
 
-    /// Steps with each [`Self::free_kept`] on this rank.
+    /// Steps with each [`Self::free_kept`] on this rank, from a random number of the world on.
     pub fn kept_generation(&self) -> u32 {
         self.rank.kept_generation.load(Ordering::Relaxed)
     }

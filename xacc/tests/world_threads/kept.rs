@@ -131,3 +131,12 @@ fn nodes_that_have_freed_what_they_kept_apart_keep_again() {
         assert_eq!(open(&world, kept), Ok(4.0));
     }
 }
+
+#[test]
+fn a_kept_array_is_one_of_its_world() {
+    let worlds = [world(2), world(2)];
+    let [one, other] = worlds.each_ref().map(|world| keep_on_all(world, 1.0)[0]);
+    assert_ne!(one, other);
+    is_gone(open(&worlds[0], other).map(drop));
+    assert_eq!(open(&worlds[0], one), Ok(1.0));
+}
