@@ -1,7 +1,7 @@
 //! Fingerprints: one number of everything that decides what nodes do with each other's memory. It is made where the
 //! thing is made, and every meeting about that thing compares it.
 
-use crate::dist::Shape;
+use crate::dist::{Axis, Shape};
 use core::hash::{Hash, Hasher};
 use hamr_comm::Element;
 
@@ -14,6 +14,15 @@ pub(crate) fn of_array<T: Element, const N: usize>(shape: &Shape<'_, N>) -> u64 
     (shape.grid.me, shape.grid.first) = (0, 0);
     (shape.grid, shape.axes, shape.dense, N, T::SHAPE).hash(&mut hash);
     hash.finish()
+}
+
+/// Of what nodes agree on where they make it: an array that each node has for itself has extents of its own on each.
+pub(crate) fn of_making<T: Element, const N: usize>(shape: &Shape<'_, N>) -> u64 {
+    let mut shape = *shape;
+    if shape.is_own() {
+        shape.axes = shape.axes.map(|axis| Axis { shadow: axis.shadow, ..Axis::NONE });
+    }
+    of_array::<T, N>(&shape)
 }
 
 /// The same of one of several arrays that rows of nodes make at once, at a place in the segment.

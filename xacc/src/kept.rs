@@ -4,7 +4,8 @@ use crate::array::{Array, is_mine};
 use crate::coarray::Coarray;
 use crate::dist::Shape;
 use crate::error::fault;
-use crate::fingerprint::{self, mix};
+use crate::fabric::all_to_all;
+use crate::fingerprint;
 use crate::spmd::{Spmd, not_kept};
 use crate::what::{Kind, What, fold};
 use core::marker::PhantomData;
@@ -24,7 +25,7 @@ pub struct Kept<T, const N: usize> {
     off: u64,
     /// Of its shape and element type.
     fingerprint: u32,
-    /// Of what the node keeps: each [`Spmd::free_kept`] begins another.
+    /// Of what the nodes keep: each [`Spmd::free_kept`] begins another, and each world with another.
     generation: u32,
     _element: PhantomData<fn(T) -> T>,
 }
@@ -67,9 +68,17 @@ impl<'c, T: Element, const N: usize> Array<'c, T, N> {
         }
         let (fabric, off) = (w.fabric(), self.piece.off());
         let world = fabric.world();
-        let generation = world.kept_generation();
-        let what = What::new(Kind::KEEP, w.set(), Location::caller()).of(off, mix(self.id, generation.into()));
-        w.meet(&what)?;
+        let what = What::new(Kind::KEEP, w.set(), Location::caller()).of(off, self.id);
+        // The last of all nodes: some may have freed what they kept more often.
+        let mut generation = world.kept_generation();
+        let mine = generation.to_le_bytes();
+        all_to_all(fabric, w.set(), &what, (&mine, mine.len()), |_, theirs| {
+            let theirs = theirs.first_chunk().map_or(generation, |theirs| u32::from_le_bytes(*theirs));
+            if theirs.wrapping_sub(generation) as i32 > 0 {
+                generation = theirs;
+            }
+        })?;
+        world.begin_generation(generation);
         let end = off + (self.piece.len() * size_of::<T>()) as u64;
         world.keep(world.kept().max(end));
         let fingerprint = fold(fingerprint::of_array::<T, N>(self.desc.shape()));
@@ -133,7 +142,7 @@ impl<T: Element, const N: usize> Kept<T, N> {
 
 impl Spmd<'_> {
     /// From the next program on nothing is kept: its arrays have the whole segment, and no [`Kept`] of before opens one. Each
-    /// node says so for itself.
+    /// node says so for itself; where a set keeps an array next, names of before open nothing on its other nodes, either.
     ///
     /// # Errors
     /// The device is no rank.

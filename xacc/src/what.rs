@@ -38,6 +38,7 @@ impl Kind {
     pub(crate) const KEEP: Self = Self(18);
     pub(crate) const OPEN: Self = Self(19);
     pub(crate) const REFLECT_START: Self = Self(21);
+    pub(crate) const SHARED: Self = Self(22);
     /// No collective.
     pub(crate) const NONBLOCK: Self = Self(20);
 }
@@ -102,11 +103,11 @@ impl What {
         self
     }
 
-    /// Of an array that is made, of so many elements in all.
+    /// Of an array that is made, of so many elements in all; `None`: each node has its own.
     #[must_use]
-    pub(crate) fn made(self, fingerprint: u64, elements: u64, element: &str) -> Self {
+    pub(crate) fn made(self, fingerprint: u64, elements: Option<u64>, element: &str) -> Self {
         let mut name = [0; 16];
-        name[..8].copy_from_slice(&elements.to_le_bytes());
+        name[..8].copy_from_slice(&elements.unwrap_or(OWN).to_le_bytes());
         name[8..].copy_from_slice(&letters::<8>(element));
         Self { of: fingerprint.to_le_bytes(), name, ..self }
     }
@@ -186,7 +187,7 @@ impl What {
             Kind::BARRIER => f.write_str("barrier")?,
             Kind::REDUCE => write!(f, "reduce({}, {})", text(&self.of), text(&self.name))?,
             Kind::BCAST => write!(f, "bcast({}) from {}", text(&self.name), self.number)?,
-            Kind::ALLOCATE => write!(f, "array of {number} {}", text(last))?,
+            Kind::ALLOCATE if number == OWN => write!(f, "own array of {}", text(last))?,
             Kind::REFLECT => array(f, "reflect of")?,
             Kind::REFLECT_START => array(f, "reflect_start of")?,
             Kind::REDUCE_SHADOW => array(f, "reduce_shadow of")?,
@@ -199,7 +200,9 @@ impl What {
                 None => write!(f, "reduce({}) of an array", text(&self.of))?,
                 Some(_) => write!(f, "reduce({}) of {:08x}", text(&self.of), fold(number))?,
             },
-            Kind::COARRAY => write!(f, "the allocation of a coarray of {}", text(&self.name))?,
+            Kind::COARRAY if twin.is_none() => write!(f, "the allocation of a coarray of {}", text(last))?,
+            Kind::SHARED if twin.is_none() => write!(f, "the allocation of a shared array of {}", text(last))?,
+            Kind::ALLOCATE | Kind::COARRAY | Kind::SHARED => write!(f, "array of {number} {}", text(last))?,
             Kind::SYNC_ALL => f.write_str("sync_all")?,
             Kind::SYNC_IMAGES => f.write_str("sync_images")?,
             Kind::STORE => array(f, "store of")?,
@@ -218,7 +221,9 @@ impl What {
         }
         let Some(twin) = twin else { return Ok(()) };
         match self.kind {
-            Kind::ALLOCATE if self.name == twin.name && self.of != twin.of => write!(f, ", {:08x}", fold(of))?,
+            Kind::ALLOCATE | Kind::COARRAY | Kind::SHARED if self.name == twin.name && self.of != twin.of => {
+                write!(f, ", {:08x}", fold(of))?;
+            }
             Kind::REDUCE if self.number != twin.number => write!(f, " of {}", self.number & !SLICE)?,
             _ => {}
         }
@@ -231,6 +236,9 @@ impl What {
 
 /// Of [`What::number`]: the elements of a slice; otherwise bytes of a value.
 pub(crate) const SLICE: u32 = 1 << 31;
+
+/// Of an array's elements: each node has its own.
+const OWN: u64 = u64::MAX;
 
 /// As much of a fingerprint as is shown.
 pub(crate) const fn fold(fingerprint: u64) -> u32 {
@@ -298,7 +306,9 @@ mod tests {
         let set = NodeSet::of_world(2);
         let what = |kind| What::new(kind, set, Location::caller());
         let reduce = what(Kind::REDUCE).named("Sum", "f64").checked(1).numbered(8);
-        let array = what(Kind::ALLOCATE).made(1, 10, "f64");
+        let array = what(Kind::ALLOCATE).made(1, Some(10), "f64");
+        let own = what(Kind::ALLOCATE).made(1, None, "f64");
+        let coarray = what(Kind::COARRAY).made(1, Some(10), "f64");
         let reflect = what(Kind::REFLECT_START).of(0x0012_3400, 7);
         let root = what(Kind::BCAST).named("", "f64").numbered(0);
         let in_place = what(Kind::ARRAY_REDUCE).named("Sum", "").with(7);
@@ -309,9 +319,14 @@ mod tests {
             (reduce.numbered(25 | SLICE), reduce.numbered(26 | SLICE)),
             (reduce, reduce.checked(2)),
             (reduce, What { set: 1, ..reduce }),
-            (array, array.made(2, 10, "f64")),
-            (array, array.made(1, 11, "f64")),
-            (array, array.made(1, 10, "u32")),
+            (array, array.made(2, Some(10), "f64")),
+            (array, array.made(1, Some(11), "f64")),
+            (array, array.made(1, Some(10), "u32")),
+            (array, own),
+            (own, own.made(2, None, "f64")),
+            (own, own.made(1, None, "u32")),
+            (coarray, coarray.made(2, Some(10), "f64")),
+            (coarray, coarray.made(1, Some(11), "f64")),
             (reflect, reflect.of(0x0012_3440, 7)),
             (reflect, reflect.of(0x0012_3400, 8)),
             (root, root.numbered(1)),

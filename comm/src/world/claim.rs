@@ -95,7 +95,12 @@ impl WorldRef<'_> {
         self.rank.kept_generation.store(self.kept_generation().wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// How often [`Self::free_kept`] was called on this rank.
+    /// What is kept from here on is of a generation that another rank has begun.
+    pub fn begin_generation(&self, generation: u32) {
+        self.rank.kept_generation.store(generation, Ordering::Relaxed);
+    }
+
+    /// Steps with each [`Self::free_kept`] on this rank, from a random number of the world on.
     pub fn kept_generation(&self) -> u32 {
         self.rank.kept_generation.load(Ordering::Relaxed)
     }

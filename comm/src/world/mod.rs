@@ -87,7 +87,7 @@ pub struct Rank {
     /// Lines of the segment that programs keep, likewise.
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept: AtomicU32,
-    /// How often they have ended all of it.
+    /// Stepped when they end all of it.
     #[cfg(all(feature = "tasks", feature = "world"))]
     kept_generation: AtomicU32,
 }
@@ -99,6 +99,9 @@ impl Rank {
     pub fn new(me: RankId, size: u32, segment: u64, table: Table, exit: fn(u8) -> !, peers: Peers) -> Self {
         #[cfg(not(all(feature = "tasks", feature = "world")))]
         let _ = table;
+        // Names of what another world keeps are of no generation of this one.
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        let generation = peers.job() as u32;
         Self {
             me,
             size,
@@ -116,7 +119,7 @@ impl Rank {
             #[cfg(all(feature = "tasks", feature = "world"))]
             kept: AtomicU32::new(0),
             #[cfg(all(feature = "tasks", feature = "world"))]
-            kept_generation: AtomicU32::new(0),
+            kept_generation: AtomicU32::new(generation),
         }
     }
 

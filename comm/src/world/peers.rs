@@ -16,7 +16,7 @@ use hamr_shared_abi::world::{PeersLayout, Range, WorldFault, WorldLayout, word};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::{
     queue::QueueDescriptor,
-    world::{Announced, GasLayout, InterestLayout, RankState},
+    world::{Announced, GasLayout, InterestLayout, RankState, WorldHeader},
 };
 
 /// All of a world but one rank's home.
@@ -249,6 +249,15 @@ impl Peers {
     /// Stepped when signals and barriers have started over.
     pub(super) fn run(&self) -> u32 {
         self.word(word::RUN).map_or(0, Word::observe)
+    }
+
+    /// The random number of the world.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn job(&self) -> u64 {
+        let mut bytes = [0; 8];
+        // In the header, which every world has.
+        let _ = self.before.read_bytes(core::mem::offset_of!(WorldHeader, job) as u64, &mut bytes);
+        u64::from_ne_bytes(bytes)
     }
 
     /// The rank that the launcher has lost.

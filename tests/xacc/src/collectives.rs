@@ -105,7 +105,10 @@ pub fn mismatch(w: &mut Spmd, first: u32, others: u32) -> Result<(), Fault> {
         2 => w.reduce(Max, 1.0f64).map(drop),
         3 => w.reduce(Sum, 1u32).map(drop),
         root @ (4 | 5) => w.bcast(root - 4, &mut 1.0f64),
-        size @ (6 | 7) => w.own([i64::from(size - 5)]).zeros::<[f64; 8]>(w).map(drop),
+        size @ (6 | 7) => {
+            let line = w.nodes([w.size()])?.template([i64::from(size - 5)]).distribute([Block])?;
+            line.zeros::<[f64; 8]>(w).map(drop)
+        }
         8 => w.scope(|_| Ok(())),
         _ => Ok(()),
     }

@@ -186,10 +186,18 @@ fn check(at: usize, group: &Group) -> TokenStream {
 /// The parts of the block that the rows with a shift are in, from the run `head` on.
 fn cut(at: usize, group: &Group) -> TokenStream {
     let (place, array, indices) = (name("place", at, 0), &group.array, distances(group));
+    let firsts = group.indices.iter().enumerate().map(|(dim, index)| match index {
+        Index::Fixed(_) => {
+            let fixed = name("fixed", at, dim);
+            ours!(#fixed)
+        }
+        Index::Variable(of, _) => ours!(head.first[#of]),
+    });
+    let firsts: Vec<_> = firsts.collect();
     let parts = group.rows.iter().enumerate().map(|(row, shift)| {
         let part = name("part", at, row);
         let get = if group.written { ours!(row_part_mut) } else { ours!(row_part) };
-        ours!(let #part = #array.#get(#place.position(offset, [#(#shift),*]), span);)
+        ours!(let #part = #array.#get(#place.position(offset, [#(#shift),*]), span, [#(i64::wrapping_add(#firsts, #shift)),*]);)
     });
     ours! {
         let (offset, span) = match by_row {

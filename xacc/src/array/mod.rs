@@ -12,7 +12,9 @@ use crate::error::fault;
 use crate::fabric::Begun;
 use crate::fingerprint;
 use crate::spmd::Spmd;
+use crate::what::{Kind, What};
 use core::ops::{Index, IndexMut, Range};
+use core::panic::Location;
 use hamr_comm::world::Piece;
 use hamr_comm::{Element, Fault};
 use reflect::Plan;
@@ -47,6 +49,7 @@ impl<const N: usize> Shape<'_, N> {
     ///
     /// # Errors
     /// There is no room; a node is in another collective, or makes another array; the shape is that of another node.
+    /// Extents of [`Spmd::own`] may differ: each exchange of the array compares them.
     #[track_caller]
     pub fn zeros<'c, T: Element>(&self, w: &mut Spmd<'c>) -> Result<Array<'c, T, N>, Fault> {
         self.full(T::zeroed(), w)
@@ -63,10 +66,16 @@ impl<const N: usize> Shape<'_, N> {
         let room = w.local::<u64>(desc.room())?;
         let desc = desc.keep(room)?;
         let fingerprint = fingerprint::of_array::<T, N>(self);
-        let mut piece = w.allocate::<T, N>(desc.elements(), self, fingerprint)?;
+        let mut piece = w.allocate::<T, N>(desc.elements(), self)?;
         piece.as_mut_slice().fill(value);
         let id = fingerprint::of_nodes(fingerprint, self, piece.off());
         Ok(Array::new(desc, piece, w.set(), id))
+    }
+
+    /// The making of an array of this shape that nodes reach without a meeting, for which each compares all of it.
+    pub(crate) fn reached<T: Element>(&self, kind: Kind, w: &Spmd<'_>, at: &Location<'_>) -> What {
+        let fingerprint = fingerprint::of_array::<T, N>(self);
+        What::new(kind, w.set(), at).made(fingerprint, Some(self.elements()), T::TYPE_NAME)
     }
 
     /// Arrays that differ in their value.

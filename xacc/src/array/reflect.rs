@@ -190,14 +190,20 @@ impl<T: Element, const N: usize> Array<'_, T, N> {
 
     /// No exchange of the array is pending, and its nodes execute this.
     pub(crate) fn is_free(&self, w: &Spmd<'_>) -> Result<(), Fault> {
+        self.is_settled(w)?;
+        if !self.desc.nodes().is_within(w.set()) {
+            return Err(Fault::msg("not all nodes of the array execute this"));
+        }
+        Ok(())
+    }
+
+    /// No exchange of the array is pending or has failed, and no transfer to it is: this node's elements do not change.
+    pub(crate) fn is_settled(&self, w: &Spmd<'_>) -> Result<(), Fault> {
         if self.pending.is_some() {
             return Err(Fault::msg("an exchange of this array is not finished"));
         }
         if self.desc.is_closed() {
             return Err(DistError::Failed.into());
-        }
-        if !self.desc.nodes().is_within(w.set()) {
-            return Err(Fault::msg("not all nodes of the array execute this"));
         }
         Ok(self.is_complete(w)?)
     }

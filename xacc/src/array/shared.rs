@@ -8,6 +8,8 @@ use crate::exchange;
 use crate::plan::Gmove;
 use crate::section::Sel;
 use crate::spmd::Spmd;
+use crate::what::Kind;
+use core::panic::Location;
 use hamr_comm::world::RankId;
 use hamr_comm::{Element, Fault};
 
@@ -27,7 +29,7 @@ impl<const N: usize> Shape<'_, N> {
     pub fn shared<'c, T: Element>(&self, w: &mut Spmd<'c>) -> Result<SharedArray<'c, T, N>, Fault> {
         let array = self.zeros(w)?;
         // No node writes before all have set theirs to zero.
-        w.barrier()?;
+        w.meet(&self.reached::<T>(Kind::SHARED, w, Location::caller()))?;
         Ok(SharedArray { array })
     }
 }

@@ -16,7 +16,7 @@ use crate::dist::{Shape, or_refuse};
 use crate::error::fault;
 use crate::section::{Region, Sel};
 use crate::spmd::Spmd;
-use crate::what::{Kind, What};
+use crate::what::Kind;
 use core::panic::Location;
 use hamr_comm::{Element, Fault};
 
@@ -43,7 +43,7 @@ impl<const N: usize> Shape<'_, N> {
     pub fn coarray<'c, T: Element>(&self, w: &mut Spmd<'c>) -> Result<Coarray<'c, T, N>, Fault> {
         let made = Coarray::new(self, w, |w| self.zeros(w))?;
         // No image writes before all have set theirs to zero.
-        w.meet(&What::new(Kind::COARRAY, w.set(), Location::caller()).named("", T::TYPE_NAME))?;
+        w.meet(&self.reached::<T>(Kind::COARRAY, w, Location::caller()))?;
         Ok(made)
     }
 }

@@ -75,10 +75,7 @@ impl<T: Element, const N: usize> Local<T, N, kind::Value> for T {
 impl<T: Element, const N: usize, const M: usize> Local<T, N, kind::Part> for Section<'_, '_, T, M> {
     fn put(self, to: &mut Coarray<'_, T, N>, image: u32, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
         let Self { array, region } = self;
-        if array.is_pending() {
-            return Err(Fault::msg("an exchange of the array is not finished"));
-        }
-        array.is_complete(w)?;
+        array.is_settled(w)?;
         assign(to, (image, sel), (&array.desc, region, w.fabric().me), From::Piece(&array.piece), w)
     }
 }

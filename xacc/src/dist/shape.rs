@@ -226,6 +226,11 @@ impl<'g, const N: usize> Shape<'g, N> {
         Self { dense: true, ..*self }
     }
 
+    /// Each node of the executing set has all of it for itself, as [`Self::own`] makes it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.grid == Grid::line(self.grid.team, self.grid.me) && self.axes.iter().all(|axis| axis.on.is_none())
+    }
+
     /// The executing set.
     pub fn team(&self) -> NodeSet {
         self.grid.team

@@ -1,7 +1,7 @@
 //! Rows of arrays: what the expansion of [`each!`](crate::each!) reads and writes.
 
 use super::LANES;
-use crate::dist::{Desc, Pieces, Run, Runs, Share, Width};
+use crate::dist::{Desc, DistError, Pieces, Run, Runs, Share, Width, refuse};
 use crate::{Array, ViewMut};
 use core::ops::Range;
 use hamr_comm::Element;
@@ -176,6 +176,17 @@ impl Axis {
             }
         }
     }
+
+    /// This node owns so many neighbours from an index on.
+    fn owns(&self, first: i64, len: usize) -> bool {
+        let end = match self.cycle {
+            None => self.owned.end,
+            Some(Cycle { first: begin, len, period, .. }) => {
+                self.owned.end.min(first - first.wrapping_sub(begin) % period + len)
+            }
+        };
+        self.owned.contains(&first) && i64::try_from(len).is_ok_and(|len| len <= end - first)
+    }
 }
 
 /// An array of which `each!` takes rows.
@@ -192,11 +203,19 @@ pub trait Rows<const N: usize> {
         false
     }
 
-    /// Elements of the block.
-    fn row_part(&self, at: usize, len: usize) -> &[Self::Element];
+    /// Elements of the block from that with index `first` on, which is at `at`.
+    ///
+    /// # Panics
+    /// Other nodes write some of them now.
+    #[track_caller]
+    fn row_part(&self, at: usize, len: usize, first: [i64; N]) -> &[Self::Element];
 
     /// The same, to be written.
-    fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [Self::Element];
+    ///
+    /// # Panics
+    /// As [`Self::row_part`].
+    #[track_caller]
+    fn row_part_mut(&mut self, at: usize, len: usize, first: [i64; N]) -> &mut [Self::Element];
 
     /// Checks the accesses of a loop: indices within `ranges`, moved by each of `shifts`, of this node's own
     /// elements or of all that can be read.
@@ -222,18 +241,39 @@ impl<T: Element, const N: usize> Rows<N> for Array<'_, T, N> {
 
     #[inline]
     fn row_apart(&self) -> bool {
-        self.pending.is_some()
+        self.pending.is_some() || self.desc.is_closed()
     }
 
     // Bounds were checked, and the array does not move meanwhile: the parts exist.
     #[inline(always)]
-    fn row_part(&self, at: usize, len: usize) -> &[T] {
+    fn row_part(&self, at: usize, len: usize, first: [i64; N]) -> &[T] {
+        if self.row_apart() {
+            self.is_own_row(at, len, first);
+        }
         self.piece.part(at..at.wrapping_add(len)).unwrap_or(&[])
     }
 
     #[inline(always)]
-    fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [T] {
+    fn row_part_mut(&mut self, at: usize, len: usize, first: [i64; N]) -> &mut [T] {
+        if self.row_apart() {
+            self.is_own_row(at, len, first);
+        }
         self.piece.part_mut(at..at.wrapping_add(len)).unwrap_or(&mut [])
+    }
+}
+
+impl<T: Element, const N: usize> Array<'_, T, N> {
+    /// These elements are one row, or a part of it, that this node owns: no other one writes them.
+    ///
+    /// # Panics
+    /// They are not.
+    #[inline(never)]
+    #[track_caller]
+    fn is_own_row(&self, at: usize, len: usize, first: [i64; N]) {
+        let owns = |dim| Axis::of(&self.desc, dim).owns(first[dim], if dim == N - 1 { len } else { 1 });
+        if self.desc.offset(first) != Some(at) || !(0..N).all(owns) {
+            refuse(self.why_closed().unwrap_or(DistError::Pending));
+        }
     }
 }
 
@@ -246,13 +286,13 @@ impl<T: Element, const N: usize> Rows<N> for ViewMut<'_, '_, T, N> {
     }
 
     #[inline(always)]
-    fn row_part(&self, at: usize, len: usize) -> &[T] {
-        self.array.row_part(at, len)
+    fn row_part(&self, at: usize, len: usize, first: [i64; N]) -> &[T] {
+        self.array.row_part(at, len, first)
     }
 
     #[inline(always)]
-    fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [T] {
-        self.array.row_part_mut(at, len)
+    fn row_part_mut(&mut self, at: usize, len: usize, first: [i64; N]) -> &mut [T] {
+        self.array.row_part_mut(at, len, first)
     }
 }
 

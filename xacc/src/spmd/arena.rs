@@ -4,6 +4,7 @@
 use super::Spmd;
 use crate::dist::Shape;
 use crate::fabric::all_to_all;
+use crate::fingerprint;
 use crate::what::{Kind, What};
 use core::panic::Location;
 use hamr_comm::world::{Memory, Piece, WorldRef};
@@ -123,13 +124,13 @@ impl<'c> Spmd<'c> {
         &mut self,
         n: usize,
         shape: &Shape<'_, N>,
-        fingerprint: u64,
     ) -> Result<Piece<'c, T>, Fault> {
         self.arena.is_whole()?;
         let bytes = bytes_of::<T>(n)?;
         let what = What::new(Kind::ALLOCATE, self.set, Location::caller());
-        let what = what.made(fingerprint, shape.elements(), T::TYPE_NAME);
-        // The furthest of all nodes: some may have made arrays for themselves in a task.
+        let elements = (!shape.is_own()).then(|| shape.elements());
+        let what = what.made(fingerprint::of_making::<T, N>(shape), elements, T::TYPE_NAME);
+        // The furthest of all nodes: some may have made arrays for themselves in a task, or longer ones of their own.
         let mine = [self.arena.top(), self.arena.arrays];
         let mut most = mine;
         let mine_bytes = mine.map(u64::to_le_bytes);

@@ -95,7 +95,7 @@ impl<'c> Spmd<'c> {
         Ok(Nodes::new(self.set, self.fabric.me, shape)?)
     }
 
-    /// The shape of an array that is not distributed: every node has its own.
+    /// The shape of an array that is not distributed: every node has its own, also with other extents.
     ///
     /// # Panics
     /// A negative extent.

@@ -4,8 +4,9 @@ use super::gmove::{AT_ONCE, cases_on};
 use super::model::{Numbers, elements, indices, numbers, pair};
 use super::{run, run_once, world};
 use hamr_comm::Fault;
+use hamr_xacc::dist::Dist::Block;
 use hamr_xacc::section::{Region, Sel, triplet};
-use hamr_xacc::{Coarray, Spmd};
+use hamr_xacc::{Coarray, Spmd, s};
 use proptest::prelude::*;
 use std::ops::Range;
 
@@ -239,5 +240,40 @@ fn what_there_is_no_room_for_is_refused_at_once() {
         let refused = from.recv_timeout(std::time::Duration::from_secs(5)).expect("an answer within five seconds");
         let why = refused.expect_err(what);
         assert!(why.contains("no room"), "{what}: {why}");
+    }
+}
+
+/// What is behind such arrays is at the same place on all nodes, however far each node's reach.
+#[test]
+fn arrays_of_each_node_have_lengths_of_their_own() {
+    for ranks in [1, 2, 6] {
+        for is_longest_first in [false, true] {
+            let done = run(&world(ranks), move |w| {
+                let (me, n) = (w.me(), w.size());
+                let by = i64::from(if is_longest_first { n - 1 - me } else { me });
+                let line = w.nodes([n])?.template([60]).distribute([Block])?.shadow([1]);
+                for round in 0..3u32 {
+                    // From no element to some pages, and other indices.
+                    let mine = w.own([by..by + 1500 * by]);
+                    let [a, b] = mine.fulls([u64::from(me), 100 + u64::from(round)], w)?;
+                    let (mut c, mut d) = (w.own([4]).coarray::<u32>(w)?, line.full(me, w)?);
+                    c.put((me + 1) % n, s![..], 10 * round + me, w)?;
+                    d.reflect(w)?;
+                    w.sync_all()?;
+                    let from = (me + n - 1) % n;
+                    let own = d.range()?;
+                    let is_right = c.view(w).local() == [10 * round + from; 4]
+                        && (own.start == 0 || d[[own.start - 1]] == me - 1)
+                        && a.local().iter().all(|x| *x == u64::from(me))
+                        && b.local().iter().all(|x| *x == 100 + u64::from(round))
+                        && a.local().len() as i64 == 1500 * by;
+                    if !is_right {
+                        return Err(Fault::msg("an array is where another one is"));
+                    }
+                }
+                Ok(())
+            });
+            assert_eq!(done, Ok(()), "{ranks} nodes");
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::{run_once, world};
 use hamr_comm::Fault;
+use hamr_xacc::each::Rows;
 use hamr_xacc::prelude::*;
 use hamr_xacc::program;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,7 +57,7 @@ macro_rules! way {
     };
 }
 
-const WAYS: [(&str, Way); 12] = [
+const WAYS: [(&str, Way); 16] = [
     ("local", way!(a => std::hint::black_box(a.local()))),
     ("local_mut", way!(a => a.local_mut().fill(1))),
     ("row", way!(a => std::hint::black_box(a.row(())))),
@@ -67,6 +68,14 @@ const WAYS: [(&str, Way); 12] = [
         let own = w.nodes([w.size()])?.template([16]).distribute([Block])?.on([0..1]);
         each!([i] in own => a[[i]] = 1);
         Ok(())
+    }),
+    ("what a loop reads", way!(a => std::hint::black_box(a.row_part(0, 1, [0])))),
+    ("what a loop writes", way!(a => a.row_part_mut(0, 1, [0]).fill(1))),
+    ("nothing of it in a loop", way!(a => std::hint::black_box(a.row_part(0, 0, [0])))),
+    ("put of a section", |a, _, w| {
+        let me = NodeSet::one(w.me());
+        let put = |w: &mut Spmd<'_>| w.own([1]).coarray(w)?.put(0, s![..], a.section(s![0..1]), w);
+        w.task(me, put)?.unwrap_or(Ok(()))
     }),
     ("fill of a section", |a, _, _| a.section_mut(s![..]).fill(1)),
     ("gmove", |a, other, w| a.gmove(&*other, w)),

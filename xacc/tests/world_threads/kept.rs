@@ -1,6 +1,7 @@
 //! Names of arrays that earlier programs have kept.
 
 use super::{run_once, world};
+use hamr::World;
 use hamr_comm::Fault;
 use hamr_comm::migrate::{Decoder, Encoder};
 use hamr_xacc::prelude::*;
@@ -85,11 +86,57 @@ fn the_name_of_a_kept_array_may_be_any_bytes() {
     is_gone(opened);
 }
 
+/// Keeps an array of 64 elements with this value on all nodes, with this name on each.
+fn keep_on_all(world: &World, value: f32) -> Vec<Kept<f32, 1>> {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let to = kept.clone();
+    run_once(world, move |w| {
+        let name = w.own([64]).full(value, w)?.keep(w)?;
+        to.lock().expect("no panic").push(name);
+        Ok(())
+    })
+    .expect("kept");
+    let kept = kept.lock().expect("no panic");
+    kept.clone()
+}
+
+/// The first element of a kept array on node 0. The world goes on where nothing is opened.
+fn open(world: &World, kept: Kept<f32, 1>) -> Result<f32, String> {
+    let opened = Arc::new(Mutex::new(None));
+    let to = opened.clone();
+    run_once(world, move |w| {
+        let first = kept.open(&w.own([64]), w).map(|a| a[[0]]).map_err(|why| why.text.to_string());
+        if w.me() == 0 {
+            *to.lock().expect("no panic") = Some(first);
+        }
+        Ok(())
+    })?;
+    opened.lock().expect("no panic").take().expect("node 0 came there")
+}
+
 #[test]
-fn nodes_that_have_freed_what_they_kept_apart_are_named() {
-    let world = world(2);
-    run_once(&world, |w| if w.me() == 0 { w.free_kept() } else { Ok(()) }).expect("freed");
-    let kept = run_once(&world, |w| w.own([64]).full(1.0f32, w)?.keep(w).map(drop));
-    let why = kept.expect_err("no name would open it on both");
-    assert!(why.contains("node 0 is in keep of") && why.contains(", node 1 in keep of"), "{why}");
+fn nodes_that_have_freed_what_they_kept_apart_keep_again() {
+    for frees in [[1, 0], [0, 3]] {
+        let world = world(2);
+        let before = keep_on_all(&world, 1.0)[0];
+        run_once(&world, move |w| (0..frees[w.me() as usize]).try_for_each(|_| w.free_kept())).expect("freed");
+        for value in [2.0, 3.0] {
+            let kept = keep_on_all(&world, value);
+            assert_eq!(kept[0], kept[1], "the name is that of all nodes");
+            assert_eq!(open(&world, kept[0]), Ok(value));
+            is_gone(open(&world, before).map(drop));
+        }
+        run_once(&world, |w| w.free_kept()).expect("freed");
+        let kept = keep_on_all(&world, 4.0)[0];
+        assert_eq!(open(&world, kept), Ok(4.0));
+    }
+}
+
+#[test]
+fn a_kept_array_is_one_of_its_world() {
+    let worlds = [world(2), world(2)];
+    let [one, other] = worlds.each_ref().map(|world| keep_on_all(world, 1.0)[0]);
+    assert_ne!(one, other);
+    is_gone(open(&worlds[0], other).map(drop));
+    assert_eq!(open(&worlds[0], one), Ok(1.0));
 }

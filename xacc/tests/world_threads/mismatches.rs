@@ -14,7 +14,7 @@ fn line(w: &Spmd<'_>) -> Result<Shape<'static, 1>, Fault> {
     Ok(w.nodes([w.size()])?.template([8]).distribute([Block])?)
 }
 
-const CASES: [Case; 34] = [
+const CASES: [Case; 42] = [
     ("extent, of equal bytes", |w, differs| {
         // As of a size that each node has read for itself.
         let n = if differs { 11 } else { 10 };
@@ -62,6 +62,29 @@ const CASES: [Case; 34] = [
     ("element type of a long name", |w, differs| {
         let own = w.own([8]);
         if differs { own.zeros::<[[i64; 2]; 2]>(w).map(drop) } else { own.zeros::<[[u64; 2]; 2]>(w).map(drop) }
+    }),
+    ("element type of an own array", |w, differs| {
+        let own = w.own([8]);
+        if differs { own.zeros::<i64>(w).map(drop) } else { own.zeros::<f64>(w).map(drop) }
+    }),
+    ("shadow of an own array", |w, differs| w.own([8]).shadow([u32::from(differs)]).zeros::<f64>(w).map(drop)),
+    ("rows of an own array", |w, differs| {
+        let own = w.own([2, 8]);
+        if differs { own.unpadded().zeros::<f64>(w).map(drop) } else { own.zeros::<f64>(w).map(drop) }
+    }),
+    ("extent of an own array that is reduced", |w, differs| {
+        w.own([8 + i64::from(differs)]).zeros::<u64>(w)?.reduce(Sum, w)
+    }),
+    ("extent of an own array that is summed", |w, differs| {
+        let [mut to, from] = w.own([8 + i64::from(differs)]).fulls([1u64; 2], w)?;
+        to.gmove_sum(&from, w)
+    }),
+    ("extent of an own array that is kept", |w, differs| {
+        w.own([8 + i64::from(differs)]).zeros::<u64>(w)?.keep(w).map(drop)
+    }),
+    ("extent of a shared array", |w, differs| w.own([8 + i64::from(differs)]).shared::<u8>(w).map(drop)),
+    ("extents of a shared array, of equal elements", |w, differs| {
+        w.own(if differs { [8, 1] } else { [1, 8] }).shared::<u8>(w).map(drop)
     }),
     ("extent of a coarray", |w, differs| w.own([8 + i64::from(differs)]).coarray::<u8>(w).map(drop)),
     ("element type of a coarray", |w, differs| {

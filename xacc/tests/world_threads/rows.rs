@@ -3,6 +3,7 @@
 use super::{run, world};
 use hamr_comm::Fault;
 use hamr_xacc::Array;
+use hamr_xacc::each::Rows;
 use hamr_xacc::prelude::*;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,6 +60,52 @@ fn rows_that_are_not_padded_are_one_slice() {
         b.gmove(&a, w)?;
         b.gather(&mut all, w)?;
         expect(all.iter().zip(0..).all(|(x, at)| *x == f64::from(at)), "elements of both")
+    });
+    assert_eq!(done, Ok(()));
+}
+
+#[test]
+fn rows_of_a_shadow_are_not_there_while_it_is_filled() {
+    let done = run(&world(3), |w| {
+        let refused = |rows: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(rows)).is_err();
+        // Rows 3 before and behind, of 8 elements and one on either side.
+        let plane = w.nodes([w.size()])?.template([12, 8]).distribute([Block, Whole])?.shadow([3, 1]);
+        let mut a = plane.full(7u64, w)?;
+        a.reflect_start(Halo::ALL, w)?;
+        let (first, pitch) = (a.range()?.start, a.desc().pitches()[0]);
+        for row in -3..7 {
+            for column in -1..9 {
+                let at = (row + 3) as usize * pitch + (column + 1) as usize;
+                for len in [0, 1, 3, 8, 9] {
+                    let is_own = (0..4).contains(&row) && (0..8).contains(&column) && column + len <= 8;
+                    let (from, len) = ([first + row, column], len as usize);
+                    let is_refused = refused(&mut || assert_eq!(a.row_part(at, len, from), &[7].repeat(len)));
+                    expect(is_refused != is_own, "an element of the shadow, or none of an own row")?;
+                    let is_refused = refused(&mut || a.row_part_mut(at, len, from).fill(7));
+                    expect(is_refused != is_own, "the same, to be written")?;
+                }
+            }
+        }
+        // Another place than that of the index, and none.
+        let own = [first, 0];
+        expect(refused(&mut || _ = a.row_part(0, 1, own)), "a place of the shadow")?;
+        expect(refused(&mut || _ = a.row_part(3 * pitch + 1, usize::MAX, own)), "a length of any number")?;
+        expect(refused(&mut || _ = a.row_part(0, 1, [i64::MIN, i64::MAX])), "an index of any number")?;
+        a.reflect_finish(w)?;
+        expect(!refused(&mut || _ = a.row_part(0, pitch, own)), "all of it is there again")?;
+        // Gaps between what a node owns are its shadow.
+        let round = w.nodes([w.size()])?.template([12]).distribute([CyclicOf(2)])?.shadow([Full]);
+        let mut b = round.full(7u64, w)?;
+        b.reflect_start(Halo::ALL, w)?;
+        let mine = 2 * i64::from(w.me());
+        for index in 0..12i64 {
+            for len in 1..4 {
+                let is_own = (0..len).all(|by| (index + by) % 6 / 2 * 2 == mine) && index % 2 + len <= 2;
+                let is_refused = refused(&mut || _ = b.row_part(index as usize, len as usize, [index]));
+                expect(is_refused != is_own, "an element of a gap")?;
+            }
+        }
+        b.reflect_finish(w)
     });
     assert_eq!(done, Ok(()));
 }

@@ -72,12 +72,12 @@ impl<T: Copy, const N: usize> Rows<N> for Field<'_, T, N> {
     }
 
     #[inline]
-    fn row_part(&self, at: usize, len: usize) -> &[T] {
+    fn row_part(&self, at: usize, len: usize, _: [i64; N]) -> &[T] {
         &self.elements[self.start + at..][..len]
     }
 
     #[inline]
-    fn row_part_mut(&mut self, at: usize, len: usize) -> &mut [T] {
+    fn row_part_mut(&mut self, at: usize, len: usize, _: [i64; N]) -> &mut [T] {
         &mut self.elements[self.start + at..][..len]
     }
 }
