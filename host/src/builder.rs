@@ -3,10 +3,10 @@
 
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
-use hamr_linker::compiler::{Compiler, rustc};
+use hamr_linker::compiler::{Compiler, Said, ended, output, rustc};
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -97,11 +97,11 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
         command.env("CARGO_TERM_COLOR", "always");
     }
     let shown = format!("{what} {name} for {} ({})", target.triple, target.kind.text());
-    let (status, artifacts) = run(&mut command, &shown)
+    let (built, artifacts) = run(&mut command, &shown)
         .map_err(|e| no(format!("cannot run `{}`: {e}; {INSTALL_RUST}", Path::new(command.get_program()).display())))?;
-    if !status.success() {
+    if let Err(why) = built {
         return Err(no(format!(
-            "`cargo build --release --package {} --target {}` in {} failed ({status}); its messages are above",
+            "`cargo build --release --package {} --target {}` in {} failed ({why}); its messages are above",
             package.package,
             target.triple,
             dir.display(),
@@ -125,8 +125,8 @@ pub fn build(request: &BuildRequest) -> Result<PathBuf, Error> {
 }
 
 /// Runs cargo, and says so while it builds something: `what` once, then how far it is. Where all is fresh,
-/// nothing is said.
-fn run(command: &mut Command, what: &str) -> std::io::Result<(ExitStatus, Vec<serde_json::Value>)> {
+/// nothing is said. Returns whether it has built, or how it ended, and what it has built.
+fn run(command: &mut Command, what: &str) -> std::io::Result<(Result<(), String>, Vec<serde_json::Value>)> {
     /// Asking cargo whether all is fresh takes no longer, nearly always.
     const QUIET: Duration = Duration::from_secs(2);
     const SIGN: Duration = Duration::from_secs(10);
@@ -137,9 +137,11 @@ fn run(command: &mut Command, what: &str) -> std::io::Result<(ExitStatus, Vec<se
     let reader = std::thread::Builder::new().name("hamr-build".into()).spawn(move || {
         let lines = lines.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
         let messages = lines.filter_map(|line| serde_json::from_str::<serde_json::Value>(&line).ok());
-        let artifacts = messages.filter(|message| message["reason"] == "compiler-artifact");
+        let is_told = |message: &serde_json::Value| {
+            ["compiler-artifact", "build-finished"].iter().any(|reason| message["reason"] == *reason)
+        };
         // An error means that no one listens any more.
-        artifacts.map_while(|artifact| tell.send(artifact).ok()).for_each(drop);
+        messages.filter(is_told).map_while(|message| tell.send(message).ok()).for_each(drop);
     });
     if let Err(e) = reader {
         let _ = cargo.kill();
@@ -147,9 +149,14 @@ fn run(command: &mut Command, what: &str) -> std::io::Result<(ExitStatus, Vec<se
         return Err(e);
     }
     let (begin, mut artifacts, mut built, mut said) = (Instant::now(), Vec::new(), 0, None);
+    let mut is_finished = false;
     loop {
         let limit = said.map_or(QUIET, |said: Instant| SIGN.saturating_sub(said.elapsed()));
         let builds = match told.recv_timeout(limit) {
+            Ok(message) if message["reason"] == "build-finished" => {
+                is_finished = message["success"] == true;
+                false
+            }
             Ok(artifact) => {
                 let is_built = artifact["fresh"] == false;
                 built += u32::from(is_built);
@@ -170,7 +177,13 @@ fn run(command: &mut Command, what: &str) -> std::io::Result<(ExitStatus, Vec<se
             said = Some(Instant::now());
         }
     }
-    Ok((cargo.wait()?, artifacts))
+    let outcome = match ended(&mut cargo)? {
+        Some(status) if !status.success() => Err(status.to_string()),
+        // Another part of this program has the exit status: what cargo said last counts.
+        None if !is_finished => Err("it did not say that it has finished".into()),
+        _ => Ok(()),
+    };
+    Ok((outcome, artifacts))
 }
 
 /// What messages call a file of this kind.
@@ -212,24 +225,19 @@ fn link_module(
         "--gc-sections",
     ]);
     command.args(["--build-id=sha1", "--apply-dynamic-relocs", "-T"]).arg(&script);
-    command
-        .arg("--whole-archive")
-        .args(libraries)
-        .arg("--no-whole-archive")
-        .arg(all)
-        .arg("-o")
-        .arg(&linked)
-        .stdin(Stdio::null());
-    let output = command.output();
+    command.arg("--whole-archive").args(libraries).arg("--no-whole-archive").arg(all).arg("-o").arg(&linked);
+    let said = output(&mut command);
     let _ = std::fs::remove_file(&script);
-    match output {
-        Ok(output) if output.status.success() => std::fs::rename(&linked, &module)
+    // Without its exit status: a linker writes its file at its end.
+    let has_linked = |said: &Said| said.status.map_or_else(|| linked.is_file(), |status| status.success());
+    match said {
+        Ok(said) if has_linked(&said) => std::fs::rename(&linked, &module)
             .map(|()| module)
             .map_err(|e| no(format!("cannot rename {}: {e}", linked.display()))),
-        Ok(output) => Err(no(format!(
+        Ok(said) => Err(no(format!(
             "linking it failed ({}): {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim().lines().take(4).collect::<Vec<_>>().join("; ")
+            said.status.map_or_else(|| "without an exit status".into(), |status| status.to_string()),
+            String::from_utf8_lossy(&said.err).trim().lines().take(4).collect::<Vec<_>>().join("; ")
         ))),
         Err(e) => Err(no(format!("cannot run its linker {}: {e}; {INSTALL_RUST}", linker.display()))),
     }
@@ -308,14 +316,11 @@ fn setting(settings: &serde_json::Value, key: &str, target: &Target) -> Option<S
 fn package_of(name: &str, dir: &Path, kind: ImageKind) -> Result<Binary, Error> {
     let cargos_kind = if kind.is_module() { "cdylib" } else { "bin" };
     let no = |why: String| Error::NoImage { what: noun(kind), name: name.into(), why };
-    let output = Command::new(Compiler::Usual.program())
-        .current_dir(dir)
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| no(format!("cannot run cargo: {e}; {INSTALL_RUST}")))?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|_| {
-        no(format!("cargo metadata failed in {}: {}", dir.display(), String::from_utf8_lossy(&output.stderr).trim()))
+    let mut command = Command::new(Compiler::Usual.program());
+    command.current_dir(dir).args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
+    let said = output(&mut command).map_err(|e| no(format!("cannot run cargo: {e}; {INSTALL_RUST}")))?;
+    let metadata: serde_json::Value = serde_json::from_slice(&said.out).map_err(|_| {
+        no(format!("cargo metadata failed in {}: {}", dir.display(), String::from_utf8_lossy(&said.err).trim()))
     })?;
     let target_dir = PathBuf::from(metadata["target_directory"].as_str().unwrap_or("target"));
     let mut known = Vec::new();

@@ -101,12 +101,27 @@ pub fn note(line: fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
+/// [`print`] where standard output has room for the text at once; else the text is lost. For a program that
+/// has more to do than to print.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_or_lose(text: &str) -> Result<()> {
+    // A pipe that has room has it for so many bytes.
+    let fits = text.len() <= rustix::pipe::PIPE_BUF;
+    if fits && state(PollFlags::OUT).is_some_and(|state| !state.is_empty()) { print(text) } else { Ok(()) }
+}
+
+/// What standard output is ready for, of these and of its errors. `None` where the system does not say.
+fn state(wanted: PollFlags) -> Option<PollFlags> {
+    let (out, now) = (std::io::stdout(), Timespec { tv_sec: 0, tv_nsec: 0 });
+    let mut fds = [PollFd::new(&out, wanted)];
+    poll(&mut fds, Some(&now)).ok().map(|_| fds[0].revents())
+}
+
 /// False if standard output is a pipe, socket or terminal whose other end is closed, so that what is printed reaches nothing.
 pub fn has_reader() -> bool {
-    let (out, now) = (std::io::stdout(), Timespec { tv_sec: 0, tv_nsec: 0 });
-    let mut fds = [PollFd::new(&out, PollFlags::empty())];
-    // A system call that fails says nothing.
-    poll(&mut fds, Some(&now)).is_err() || !fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+    state(PollFlags::empty()).is_none_or(|state| !state.intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
 #[cfg(test)]

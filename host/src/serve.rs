@@ -14,7 +14,7 @@
 //! # }
 //! ```
 
-use crate::at::protocol::{self, Answer, Ask, Limit};
+use crate::at::protocol::{self, Answer, Ask, Limit, shown};
 use crate::link::{HostEnds, Link, Peer};
 use crate::runtime::Launched;
 use crate::{Error, Image, Options, Runtime};
@@ -40,6 +40,8 @@ const MOST_SHORT: u32 = 3;
 const MOST_WAITING: usize = 16;
 /// and each behind so much time.
 const SAY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Behind a connection that cannot be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long [`stop`] waits: a keeper may be about to end a device that does not leave.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -49,18 +51,18 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum Event {
     /// A host has the device.
     Attached {
-        /// Its process.
-        pid: i32,
+        /// Its process; `None` where this PID namespace does not have it.
+        pid: Option<i32>,
     },
     /// It has it no more.
     Left {
-        /// Its process.
-        pid: i32,
+        /// Its process; `None` where this PID namespace does not have it.
+        pid: Option<i32>,
     },
     /// A second host was refused.
     Refused {
-        /// Its process.
-        pid: i32,
+        /// Its process; `None` where this PID namespace does not have it.
+        pid: Option<i32>,
         /// What it was told.
         why: String,
     },
@@ -74,9 +76,9 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Attached { pid } => write!(f, "process {pid} is the host"),
-            Self::Left { pid } => write!(f, "process {pid} has left"),
-            Self::Refused { pid, why } => write!(f, "refused process {pid}: {why}"),
+            Self::Attached { pid } => write!(f, "{} is the host", shown(*pid)),
+            Self::Left { pid } => write!(f, "{} has left", shown(*pid)),
+            Self::Refused { pid, why } => write!(f, "refused {}: {why}", shown(*pid)),
             Self::Restarted { why } => write!(f, "started again: {why}"),
         }
     }
@@ -102,9 +104,10 @@ pub struct Keeper {
 
 struct Host {
     socket: OwnedFd,
-    pid: i32,
+    pid: Option<i32>,
     /// Readable when its process has ended. A child that it has forked has the socket, too, which then
-    /// stays open. `None` where the system has no such descriptors.
+    /// stays open. `None` where the system has no such descriptors, or this PID
+    /// namespace no such process.
     process: Option<OwnedFd>,
 }
 
@@ -237,21 +240,24 @@ impl Keeper {
     fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
         let accepted = rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC);
-        if let Ok(socket) = accepted
-            && protocol::same_user(&socket).is_ok()
-        {
-            if self.waiting.len() >= MOST_WAITING {
-                self.waiting.pop_front();
+        match accepted {
+            Ok(socket) if protocol::same_user(&socket).is_ok() => {
+                if self.waiting.len() >= MOST_WAITING {
+                    self.waiting.pop_front();
+                }
+                self.waiting.push_back((socket, Instant::now()));
             }
-            self.waiting.push_back((socket, Instant::now()));
+            Ok(_) => {}
+            // The connection stays where it is, such as without a descriptor for it: the next look sees it again.
+            Err(_) => std::thread::sleep(ACCEPT_PAUSE),
         }
     }
 
     fn attach(&mut self, socket: OwnedFd, tell: &mut impl FnMut(Event)) {
-        let peer = protocol::same_user(&socket).ok().map(|peer| peer.pid);
-        let pid = peer.map_or(0, |pid| pid.as_raw_nonzero().get());
+        let peer = protocol::same_user(&socket).ok().flatten();
+        let pid = protocol::number(peer);
         if let Some(host) = &self.host {
-            let why = format!("at:{} has a host, process {}; a second one is refused", self.name, host.pid);
+            let why = format!("at:{} has a host, {}; a second one is refused", self.name, shown(host.pid));
             // An error means that it has left.
             let _ = protocol::answer(&socket, &Answer::Refused(why.clone()), &[]);
             return tell(Event::Refused { pid, why });
@@ -274,7 +280,7 @@ impl Keeper {
         match protocol::receive(&host.socket) {
             Err(Errno::INTR | Errno::AGAIN) if !host.has_ended() => self.host = Some(host),
             Ok((bytes, _)) if bytes == protocol::RENEW => {
-                let why = format!("process {} asked for it", host.pid);
+                let why = format!("{} asked for it", shown(host.pid));
                 self.link.stop();
                 self.start_again()?;
                 tell(Event::Restarted { why });
@@ -359,7 +365,7 @@ impl Drop for Keeper {
 pub fn stop(name: &str) -> Result<(), Error> {
     let fail = |why| Error::Bus { device: format!("at:{name}"), why };
     let limit = Limit::of(STOP_TIMEOUT);
-    let socket = protocol::connect(name, Ask::Stop, limit).map_err(fail)?;
+    let socket = protocol::connect(name, Ask::Stop, limit).map_err(|why| fail(why.explained(name)))?;
     match protocol::answered(&socket, limit).map_err(|why| fail(why.into()))? {
         (Answer::Stopped, _) => Ok(()),
         (Answer::Refused(why), _) => Err(fail(why)),

@@ -2,8 +2,9 @@
 //! source.
 
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Debian's packages of the second compiler, and of the linker that it lacks for targets without a
 /// system. The packages at the same paths without `-web` are years older.
@@ -36,9 +37,9 @@ impl Compiler {
     /// When there is no compiler at all.
     pub fn of(target: &str, dir: &Path) -> std::io::Result<Option<Self>> {
         let mut command = Command::new(rustc());
-        command.current_dir(dir).args(["--print", "target-libdir", "--target", target]).stdin(Stdio::null());
-        let output = command.output();
-        let folder = output.as_ref().map(|o| PathBuf::from(String::from_utf8_lossy(&o.stdout).trim()));
+        command.current_dir(dir).args(["--print", "target-libdir", "--target", target]);
+        let output = output(&mut command);
+        let folder = output.as_ref().map(|o| PathBuf::from(String::from_utf8_lossy(&o.out).trim()));
         let mut files = folder.ok().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
         if files.any(|file| file.file_name().to_string_lossy().starts_with("libcore")) {
             return Ok(Some(Self::Usual));
@@ -67,8 +68,8 @@ impl Compiler {
     /// When there is no compiler.
     pub fn linker(self, dir: &Path) -> std::io::Result<PathBuf> {
         let said = |arguments: &[&str]| {
-            let output = Command::new(rustc()).current_dir(dir).args(arguments).stdin(Stdio::null()).output()?;
-            Ok::<_, std::io::Error>(String::from_utf8_lossy(&output.stdout).into_owned())
+            let output = output(Command::new(rustc()).current_dir(dir).args(arguments))?;
+            Ok::<_, std::io::Error>(String::from_utf8_lossy(&output.out).into_owned())
         };
         let (root, version) = (said(&["--print", "sysroot"])?, said(&["-vV"])?);
         let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
@@ -85,6 +86,53 @@ impl Compiler {
     }
 }
 
+/// What a program said that has ended.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// How it ended; `None` where this process, or the system for it (SIGCHLD ignored), took the exit status.
+    pub status: Option<ExitStatus>,
+    /// What it wrote to standard output.
+    pub out: Vec<u8>,
+    /// What it wrote to standard error.
+    pub err: Vec<u8>,
+}
+
+/// Runs a program that reads nothing, as [`Command::output`] does. It has spoken also where its exit status is
+/// another one's.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn output(command: &mut Command) -> std::io::Result<Said> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    // A read error ends a text early.
+    std::thread::scope(|threads| {
+        let errors = || stderr.map(|mut stderr| stderr.read_to_end(&mut err));
+        let reader = std::thread::Builder::new().spawn_scoped(threads, errors);
+        if reader.is_ok()
+            && let Some(mut stdout) = stdout
+        {
+            let _ = stdout.read_to_end(&mut out);
+        }
+        reader.map(drop)
+    })?;
+    Ok(Said { status: ended(&mut child)?, out, err })
+}
+
+/// Waits for a child's end. `None` where this process, or the system for it, took the exit status.
+///
+/// # Errors
+/// The system's.
+pub fn ended(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+    /// "No child processes", in all of Linux.
+    const ECHILD: i32 = 10;
+    match child.wait() {
+        Err(e) if e.raw_os_error() == Some(ECHILD) => Ok(None),
+        status => status.map(Some),
+    }
+}
+
 /// The compiler that is asked first.
 pub fn rustc() -> OsString {
     std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
@@ -97,8 +145,7 @@ fn is_distributions() -> bool {
 }
 
 fn version(program: &str) -> Option<(u32, u32)> {
-    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
-    numbers(&String::from_utf8_lossy(&output.stdout))
+    numbers(&String::from_utf8_lossy(&output(Command::new(program).arg("--version")).ok()?.out))
 }
 
 /// The first two numbers of a text: `rustc 1.96.0 (…)`, `LLD 14.0.6`, `1.95`.
@@ -121,6 +168,14 @@ mod tests {
         let linker = command.get_envs().find(|(name, _)| *name == "CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER");
         assert_eq!(linker.and_then(|(_, value)| value), Some(OsStr::new(LINKER)));
         assert!(Compiler::Usual.cargo("check", "thumbv7em-none-eabihf").get_envs().next().is_none());
+    }
+
+    #[test]
+    fn a_program_says_what_it_says_on_both_streams() {
+        let said = output(Command::new("sh").args(["-c", "echo one; echo two >&2; exit 3"])).expect("it runs");
+        assert_eq!((&*said.out, &*said.err), (&b"one\n"[..], &b"two\n"[..]));
+        assert_eq!(said.status.and_then(|status| status.code()), Some(3));
+        output(&mut Command::new("/dev/null/no-program")).expect_err("it is not there");
     }
 
     #[test]

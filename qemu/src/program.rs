@@ -4,7 +4,7 @@ use crate::folders::folders;
 use crate::packages::Packages;
 use crate::version::{self, MINIMUM, Version};
 use crate::{Error, Machine, SetupCommand};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
@@ -42,12 +42,14 @@ impl Program {
     /// # Errors
     /// When there is none, or one prints no version.
     pub fn find(machine: &Machine) -> Result<Self, Error> {
-        let mut accepted = ACCEPTED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, program)) = accepted.iter().find(|(name, _)| *name == machine.program) {
-            return Ok(program.clone());
+        let accepted = || ACCEPTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = accepted().iter().find(|(name, _)| *name == machine.program).map(|(_, program)| program.clone());
+        if let Some(program) = known {
+            return Ok(program);
         }
+        // Without the lock: a program that does not answer holds up no other device. Two threads may ask one twice.
         let program = choose(machine.program, candidates(machine.program, &folders()), version)?;
-        accepted.push((machine.program, program.clone()));
+        accepted().push((machine.program, program.clone()));
         Ok(program)
     }
 
@@ -156,10 +158,15 @@ fn version_line(program: &Program) -> std::io::Result<String> {
         Ok(_) => receiver.recv_timeout(PROBE_TIMEOUT).map_err(|_| std::io::ErrorKind::TimedOut.into()),
         Err(e) => Err(e),
     };
-    // The leader of the group is not reaped yet, so the group's number is not in use by another
-    // one.
-    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-    child.wait()?;
+    // As long as the leader of the group is not reaped, the group's number is not in use by another one. A program
+    // that reaps all its children, or has the system do that (SIGCHLD ignored), may have taken it: an error.
+    let leader = Pid::from_child(&child);
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    if waitid(WaitId::Pid(leader), options).is_ok() {
+        let _ = kill_process_group(leader, Signal::KILL);
+    }
+    // Likewise; what it said stays said.
+    let _ = child.wait();
     said
 }
 

@@ -10,6 +10,7 @@ use crate::inherit;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -33,24 +34,30 @@ pub fn spawn(mut command: Command, inherited: Vec<OwnedFd>) -> io::Result<Child>
     inherit::tie(&mut command, inherited);
     let (answer, child) = sync_channel(1);
     let gone = || io::Error::other("the thread that starts machines has ended");
-    spawner()?.send(Job { command, answer }).map_err(|_| gone())?;
+    send(Job { command, answer })?;
     child.recv().map_err(|_| gone())?
 }
 
-fn spawner() -> io::Result<Sender<Job>> {
+/// Gives the thread a job; starts it where there is none, or none any more.
+fn send(mut job: Job) -> io::Result<()> {
     let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((process, jobs)) = &*spawner
         && *process == std::process::id()
     {
-        return Ok(jobs.clone());
+        match jobs.send(job) {
+            Ok(()) => return Ok(()),
+            Err(unsent) => job = unsent.0,
+        }
     }
     let (sender, jobs) = channel::<Job>();
+    // It has room.
+    let _ = sender.send(job);
     let work = move || {
-        // The sender in `SPAWNER` is never dropped, so this loop ends with the process.
+        // The sender in `SPAWNER` is never dropped while this thread is there, so this loop ends with the process.
         for Job { mut command, answer } in jobs {
             // If the caller was unwound meanwhile, the result cannot be sent, and this thread ends
             // the child.
-            if let Err(lost) = answer.send(command.spawn())
+            if let Err(lost) = answer.send(spawned(&mut command))
                 && let Ok(mut child) = lost.0
             {
                 // An error means that the child has ended.
@@ -60,5 +67,16 @@ fn spawner() -> io::Result<Sender<Job>> {
         }
     };
     std::thread::Builder::new().name("hamr-spawner".into()).spawn(work)?;
-    Ok(spawner.insert((std::process::id(), sender)).1.clone())
+    *spawner = Some((std::process::id(), sender));
+    Ok(())
+}
+
+/// A program that cannot be run is a child for a moment. The standard library panics where that child is reaped
+/// elsewhere, and this thread must not end: that would kill all machines.
+fn spawned(command: &mut Command) -> io::Result<Child> {
+    catch_unwind(AssertUnwindSafe(|| command.spawn())).unwrap_or_else(|_| {
+        Err(io::Error::other(
+            "it cannot be run, and this program, or the system for it, took the exit status that says why",
+        ))
+    })
 }

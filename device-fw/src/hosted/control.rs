@@ -2,12 +2,12 @@
 //! process.
 
 use super::doorbells::ProcessDoorbells;
+use super::peer::peer;
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::world::WorldFault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recv, recvmsg, send};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::fs;
@@ -104,7 +104,7 @@ const MOST_DESCRIPTORS: usize = 253;
 pub(super) struct ControlChannel {
     socket: OwnedFd,
     /// Readable when the host's process has ended. Its end of the socket stays open while a child lives
-    /// that it has forked. `None` where the system has no such descriptors.
+    /// that it has forked. `None` where the system has no such descriptors, or this PID namespace no such process.
     process: Option<OwnedFd>,
     window: OwnedFd,
     /// The rank that it is to be, when the window is a world.
@@ -138,7 +138,7 @@ impl ControlChannel {
             None => None,
         };
         // The process that made the pair of sockets.
-        let process = socket_peercred(&socket).and_then(|host| pidfd_open(host.pid, PidfdFlags::empty())).ok();
+        let process = peer(&socket).ok().and_then(|host| pidfd_open(host.pid?, PidfdFlags::empty()).ok());
         Ok(Self { socket, process, window, rank, doorbells, rank_doorbells, processes })
     }
 

@@ -13,6 +13,7 @@ mod map;
 #[cfg(feature = "modules")]
 mod modules;
 mod panics;
+pub mod peer;
 pub(crate) mod pins;
 mod runtime;
 mod signals;

@@ -74,9 +74,8 @@ struct Grant {
     image: String,
 }
 
-/// Asks the keeper for its device.
-fn ask(name: &str, window_len: u64, limit: Limit) -> Result<Grant, String> {
-    let socket = protocol::connect(name, Ask::Attach, limit)?;
+/// What the keeper answers that was asked for its device.
+fn granted(socket: OwnedFd, window_len: u64, limit: Limit) -> Result<Grant, String> {
     let (answer, descriptors) = protocol::answered(&socket, limit)?;
     let (has, kind, image) = match answer {
         Answer::Granted { window_len, kind, image } => (window_len, kind, image),
@@ -108,8 +107,9 @@ impl ServedLink {
     pub(super) fn attach(request: &LaunchRequest<'_>) -> Result<Self, Error> {
         let fail = |why| Error::Launch { device: request.device.into(), why };
         let start_deadline = request.start_deadline;
-        let granted = ask(request.argument, request.window_len, Limit::of(start_deadline));
-        let Grant { session, memory, kind, image } = granted.map_err(fail)?;
+        let (name, limit) = (request.argument, Limit::of(start_deadline));
+        let socket = protocol::connect(name, Ask::Attach, limit).map_err(|why| fail(why.explained(name)))?;
+        let Grant { session, memory, kind, image } = granted(socket, request.window_len, limit).map_err(fail)?;
         let session = Session { is_new: false, ..session };
         let (window, map) = map_revocable(&memory, 0, request.window_len, true)?;
         Ok(Self {
@@ -137,6 +137,14 @@ impl ServedLink {
 
     fn session(&self) -> Session {
         self.locked().clone()
+    }
+
+    /// Ends the connection. To close it is not enough: a child that this process has forked has it, too.
+    fn end(&self, socket: &OwnedFd) {
+        if self.origin.is_here() {
+            // An error means that the keeper has ended.
+            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        }
     }
 
     fn load(&self, off: u64) -> u32 {
@@ -195,7 +203,7 @@ impl ServedLink {
 
     /// Takes the device of the keeper that followed. In a turn.
     fn follow(&self, limit: Limit) -> Result<(), String> {
-        let grant = ask(&self.name, self.window.len(), limit)?;
+        let grant = granted(protocol::connect(&self.name, Ask::Attach, limit)?, self.window.len(), limit)?;
         let mut session = self.locked();
         // Behind `release` the memory must stay away.
         if session.socket.is_none() {
@@ -305,8 +313,10 @@ impl Link for ServedLink {
         let mut session = self.locked();
         // In this order, because remaining streams, results and log readers may still write to the
         // window. If the mapping cannot be ended, the connection stays until the link is dropped.
-        if self.map.revoke().is_ok() {
-            session.socket.take();
+        if self.map.revoke().is_ok()
+            && let Some(socket) = session.socket.take()
+        {
+            self.end(&socket);
         }
     }
 
@@ -343,6 +353,9 @@ impl Drop for ServedLink {
         if !*self.is_released.get_mut() && self.origin.is_here() {
             HostHandshake::close(&self.window);
             self.notify();
+        }
+        if let Some(socket) = self.session().socket {
+            self.end(&socket);
         }
     }
 }

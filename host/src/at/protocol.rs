@@ -17,13 +17,15 @@
 //! with a [`Limit`].
 
 use crate::Error;
+use hamr_device_fw::hosted::peer::peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred, recvmsg, sendmsg, socket_with,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg, socket_with,
 };
+use rustix::process::Pid;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
@@ -178,48 +180,86 @@ pub(crate) fn listen(name: &str) -> Result<Option<OwnedFd>, Error> {
     }
 }
 
-/// Another process of this user at the other end? Names of sockets have no owner.
-pub(crate) fn same_user(socket: impl AsFd) -> Result<UCred, String> {
-    let peer = rustix::net::sockopt::socket_peercred(socket).map_err(|e| e.to_string())?;
-    let me = rustix::process::geteuid();
-    if peer.uid == me {
-        return Ok(peer);
+/// Another process of this user at the other end? Names of sockets have no owner. Its number, unless it is
+/// in a PID namespace that this process does not see.
+pub(crate) fn same_user(socket: impl AsFd) -> Result<Option<Pid>, String> {
+    let peer = peer(socket).map_err(|e| e.to_string())?;
+    let me = rustix::process::geteuid().as_raw();
+    if peer.user == me {
+        return Ok(peer.pid);
     }
-    Err(format!("expected a process of user {}, got one of user {}", me.as_raw(), peer.uid.as_raw()))
+    Err(format!("expected a process of user {me}, got one of user {}", peer.user))
+}
+
+/// What messages call a process of this number.
+pub(crate) fn shown(pid: Option<i32>) -> String {
+    pid.map_or_else(|| "a process of another PID namespace".into(), |pid| format!("process {pid}"))
+}
+
+/// The number for [`shown`].
+pub(crate) fn number(pid: Option<Pid>) -> Option<i32> {
+    pid.map(|pid| pid.as_raw_nonzero().get())
+}
+
+/// Why no keeper was asked.
+#[derive(Debug)]
+pub(crate) enum Unasked {
+    /// None has the name here.
+    Absent(String),
+    /// What it is.
+    Failed(String),
+}
+
+impl Unasked {
+    /// For who reads it: looks into all processes for a keeper of this name elsewhere.
+    pub(crate) fn explained(self, name: &str) -> String {
+        match self {
+            Self::Absent(why) => super::elsewhere::reason(name).unwrap_or(why),
+            Self::Failed(why) => why,
+        }
+    }
+}
+
+impl From<Unasked> for String {
+    fn from(unasked: Unasked) -> Self {
+        let (Unasked::Absent(why) | Unasked::Failed(why)) = unasked;
+        why
+    }
 }
 
 /// Connects to a keeper and asks.
-pub(crate) fn connect(name: &str, ask: Ask, limit: Limit) -> Result<OwnedFd, String> {
-    check_name(name)?;
-    let failed = |e: Errno| format!("connecting to {name}: {e}");
+pub(crate) fn connect(name: &str, ask: Ask, limit: Limit) -> Result<OwnedFd, Unasked> {
+    check_name(name).map_err(Unasked::Failed)?;
+    let failed = |e: Errno| Unasked::Failed(format!("connecting to {name}: {e}"));
     let (socket, address) = (socket().map_err(failed)?, address(name).map_err(failed)?);
     loop {
         match rustix::net::connect(&socket, &address) {
             Ok(()) => break,
             Err(Errno::CONNREFUSED) => {
-                let none =
-                    || format!("expected a device that `hamr serve {name}` keeps running, found none of that name");
-                return Err(super::elsewhere::reason(name).unwrap_or_else(none));
+                return Err(Unasked::Absent(format!(
+                    "expected a device that `hamr serve {name}` keeps running, found none of that name"
+                )));
             }
             Err(Errno::INTR) => {}
             // Its queue is full, and nothing tells when there is room.
             Err(Errno::AGAIN) if !limit.left().is_zero() => std::thread::sleep(PAUSE.min(limit.left())),
             Err(Errno::AGAIN) => {
-                return Err(format!(
+                return Err(Unasked::Failed(format!(
                     "expected the process at the name {name} to take a connection within {:?}, it did not: it is \
                      stopped or busy, or another user's",
                     limit.whole
-                ));
+                )));
             }
             Err(e) => return Err(failed(e)),
         }
     }
-    same_user(&socket)?;
+    same_user(&socket).map_err(Unasked::Failed)?;
     let word = match ask {
         Ask::Attach => b'A',
         Ask::Stop => b'S',
     };
-    send(&socket, &[&GREETING[..], &[word]].concat(), &[]).map_err(|e| format!("asking {name}: {e}"))?;
+    send(&socket, &[&GREETING[..], &[word]].concat(), &[])
+        .map_err(|e| Unasked::Failed(format!("asking {name}: {e}")))?;
     Ok(socket)
 }
 
@@ -261,9 +301,9 @@ pub(crate) fn answered(socket: &OwnedFd, limit: Limit) -> Result<(Answer, Vec<Ow
             Err(Errno::INTR) => {}
             Err(e) => return Err(never(e)),
             Ok(0) => {
-                let pid = same_user(socket).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+                let keeper = shown(same_user(socket).ok().and_then(number));
                 return Err(Unanswered::Late(format!(
-                    "expected process {pid}, which keeps it, to answer within {:?}, it did not: it is stopped or busy",
+                    "expected {keeper}, which keeps it, to answer within {:?}, it did not: it is stopped or busy",
                     limit.whole
                 )));
             }

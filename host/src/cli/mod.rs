@@ -39,7 +39,6 @@ mod call;
 mod debug;
 mod devices;
 mod failure;
-mod first_process;
 mod format;
 mod handlers;
 mod image;
@@ -52,6 +51,7 @@ mod run;
 mod serve;
 #[cfg(feature = "qemu")]
 mod setup;
+mod signals;
 mod top;
 
 pub use crate::io::note;
@@ -231,7 +231,7 @@ pub struct Cli {
 
 /// Parses the program's arguments and runs the command.
 pub fn main<C: Commands>(tool: Tool) -> ExitCode {
-    first_process::end_by_signals();
+    signals::start();
     let name = tool.name;
     match run::<C>(tool, std::env::args_os().collect()) {
         Ok(()) => ExitCode::SUCCESS,

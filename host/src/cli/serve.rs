@@ -31,19 +31,20 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
             bytes(window)
         ))?,
     }
-    // A reader that has closed its end wants no more of this; the device stays.
+    // A reader that has closed its end wants no more of this, and for one that reads nothing the device does not wait: it stays.
     keeper.run(|event| drop(tell(&event, cli)))?;
     Ok(())
 }
 
-fn tell(event: &Event, cli: &Cli) -> Result<(), Failure> {
+fn tell(event: &Event, cli: &Cli) -> std::io::Result<()> {
     if !cli.global.json {
-        return cli.print(&format!("{event}\n"));
+        return crate::io::print_or_lose(&format!("{event}\n"));
     }
-    cli.print_json(&match event {
+    let event = match event {
         Event::Attached { pid } => json!({ "event": "attached", "process": pid }),
         Event::Left { pid } => json!({ "event": "left", "process": pid }),
         Event::Refused { pid, why } => json!({ "event": "refused", "process": pid, "why": why }),
         Event::Restarted { why } => json!({ "event": "restarted", "why": why }),
-    })
+    };
+    crate::io::print_or_lose(&format!("{event}\n"))
 }

@@ -240,6 +240,8 @@ impl Device {
         HostHandshake::close(self.link.window());
         self.notify(Fence::Full);
         self.stop_finally("closed by this program");
+        // A body that found the epoch before its end may copy still.
+        self.service.leave();
     }
 
     /// After [`Self::close`]: the next host may have the window. A thread of this host that writes

@@ -29,9 +29,13 @@ fn name() -> String {
     format!("keepers-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Each user has names of its own.
+fn prefix() -> String {
+    format!("hamr:{}:", rustix::process::geteuid().as_raw())
+}
+
 fn address(name: &str) -> SocketAddrUnix {
-    let user = rustix::process::geteuid().as_raw();
-    SocketAddrUnix::new_abstract_name(format!("hamr:{user}:{name}").as_bytes()).expect("a short name")
+    SocketAddrUnix::new_abstract_name(format!("{}{name}", prefix()).as_bytes()).expect("a short name")
 }
 
 fn socket() -> OwnedFd {
@@ -94,7 +98,7 @@ fn a_stop_that_is_not_heard_is_an_error() {
     let name = SocketAddrUnix::try_from(name).expect("of this kind");
     let name = String::from_utf8_lossy(name.abstract_name().expect("abstract")).into_owned();
     let closing = std::thread::spawn(move || drop(rustix::net::accept(&listener).expect("a connection")));
-    let error = stop(name.strip_prefix("hamr:").expect("the prefix")).expect_err("no answer").to_string();
+    let error = stop(name.strip_prefix(&prefix()).expect("the prefix")).expect_err("no answer").to_string();
     assert!(error.contains("closed the connection"), "{error}");
     closing.join().expect("no panic");
 }
@@ -344,6 +348,32 @@ fn a_killed_host_leaves_a_kept_device_while_its_child_lives() {
     until("the next host has it", || attach(&name, options()).is_ok());
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     drop(keeper);
+}
+
+/// Nor has a child the device when its host has given it back, and goes on.
+#[test]
+fn a_host_gives_a_kept_device_back_while_its_child_lives() {
+    let name = name();
+    let keeper = Process::start(&name);
+    foreign::succeeds("a_host_with_a_child", (KEEPER, &name));
+    drop(keeper);
+}
+
+#[test]
+#[ignore = "run by a_host_gives_a_kept_device_back_while_its_child_lives"]
+fn a_host_with_a_child() {
+    let name = std::env::var(KEEPER).expect("another test starts this one");
+    let node = attach(&name, options()).expect("it has no host");
+    let child = foreign::forked(|| {
+        std::thread::sleep(Duration::from_secs(15));
+        0
+    });
+    drop(node);
+    let begin = Instant::now();
+    until("it is given back", || attach(&name, options()).is_ok());
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    let child = Pid::from_raw(child).expect("a process");
+    kill_process(child, Signal::KILL).expect("it lives still");
 }
 
 #[test]

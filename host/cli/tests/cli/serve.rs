@@ -133,6 +133,57 @@ fn a_device_of_another_network_namespace_is_called_so() {
     refused(&there, &["in another namespace", &format!("process {}", served.id())]);
 }
 
+/// Its user decides, and not the number of its process, of which its keeper's PID namespace has none.
+#[test]
+fn a_host_of_another_pid_namespace_is_served() {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child"]).stdin(Stdio::null());
+        command
+    };
+    if !unshare().arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: a keeper of another PID namespace (needs root)");
+    }
+    let name = name("pids");
+    let mut served = unshare();
+    served.arg(env!("CARGO_BIN_EXE_hamr")).args(["serve", &name, "--json"]).env("HAMR_IMAGE", image());
+    let mut served = served.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(served.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(lines.next().is_some_and(|line| line.contains("\"serving\"")));
+    let there = hamr(&["devices", "--device", &format!("at:{name}")]);
+    let attached: Option<Value> = lines.next().and_then(|line| serde_json::from_str(&line).ok());
+    let end = hamr(&["serve", &name, "--stop"]);
+    let _ = served.kill();
+    served.wait().expect("our own child");
+    assert_eq!(there.code, Some(0), "{there:?}");
+    assert_eq!(attached, Some(serde_json::json!({ "event": "attached", "process": null })));
+    assert_eq!(end.code, Some(0), "{end:?}");
+}
+
+/// What a keeper has to tell is lost then; its device is not.
+#[test]
+fn a_reader_that_reads_nothing_holds_up_no_host() {
+    let name = name("full");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut served = Command::new(env!("CARGO_BIN_EXE_hamr"));
+    served.args(["serve", &name]).env("HAMR_IMAGE", image()).stdin(Stdio::null());
+    let mut served = served.stdout(writer.try_clone().expect("a descriptor")).spawn().expect("it starts");
+    let mut reader = BufReader::with_capacity(1, reader);
+    reader.read_line(&mut String::new()).expect("a line");
+    // It blocks when the pipe is full, and ends with the reader.
+    std::thread::spawn(move || while std::io::Write::write_all(&mut &writer, &[0; 4096]).is_ok() {});
+    std::thread::sleep(Duration::from_millis(500));
+    for _ in 0..3 {
+        let there = hamr(&["devices", "--device", &format!("at:{name}")]);
+        assert_eq!(there.code, Some(0), "{there:?}");
+    }
+    let end = hamr(&["serve", &name, "--stop"]);
+    drop(reader);
+    let _ = served.kill();
+    served.wait().expect("our own child");
+    assert_eq!(end.code, Some(0), "{end:?}");
+}
+
 #[test]
 fn what_cannot_be_served_is_one_clear_line() {
     refused(&hamr(&["serve", "a b"]), &["`a b`", "1 to 64"]);

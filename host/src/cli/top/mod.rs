@@ -3,7 +3,6 @@
 
 mod frame;
 mod screen;
-mod signals;
 
 use super::{Cli, Failure};
 use frame::Sample;

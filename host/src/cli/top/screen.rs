@@ -1,7 +1,7 @@
 //! A terminal's other screen, without echo and line editing. The terminal is as before when this is dropped, when a signal
 //! ends the program, and while it is stopped.
 
-use super::signals::{Came, Signals};
+use super::super::signals::{Came, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};

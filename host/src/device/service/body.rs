@@ -24,8 +24,8 @@ thread_local! {
     static CALLER: Cell<u16> = const { Cell::new(0) };
     /// Bodies that this thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Of the last panic in a body: text and place.
-    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+    /// Of the last panic in the innermost body: text and place.
+    static PANIC: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
 }
 
 /// Bodies that this thread is in.
@@ -111,15 +111,22 @@ pub(super) fn run_next(
         let mut reply = Err(None);
         DEPTH.set(DEPTH.get() + 1);
         let outer = CALLER.replace(device.id.0);
+        // An error means that the thread is ending.
+        let outer_panic = PANIC.try_with(RefCell::take).unwrap_or_default();
         device.open_queues.idle.in_body(&mut || {
             let body = AssertUnwindSafe(|| (entry.serve)(&mut Host::new(&call), frame, args));
             reply = catch_unwind(body).map_err(Some);
         });
+        let noted = PANIC.try_with(|noted| noted.replace(outer_panic)).unwrap_or_default();
         CALLER.set(outer);
         DEPTH.set(DEPTH.get() - 1);
         let reply = reply.unwrap_or_else(|payload| {
-            let noted = PANIC.try_with(RefCell::take).unwrap_or_default();
-            let text = if noted.is_empty() { payload.as_deref().map_or("panic".into(), text_of) } else { noted };
+            let text = payload.as_deref().map_or("panic", text_of);
+            // The last panic is another one where the body caught that, and began this one without a hook.
+            let place = noted.filter(|(noted, _)| noted == text).map_or(String::new(), |(_, place)| place);
+            // A long message is cut, so that its location fits behind it.
+            let (text, mark) = cut(text, TRACED_TEXT.saturating_sub(place.len()));
+            let text = format!("{text}{mark}{place}");
             payload.into_iter().for_each(discard);
             frame.traced_fault(Status::PANIC, &text, &Trace::NONE)
         });
@@ -127,10 +134,10 @@ pub(super) fn run_next(
     })
 }
 
-/// What a panic says that no hook has noted.
-fn text_of(payload: &(dyn Any + Send)) -> String {
+/// What a panic says.
+fn text_of(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic").into()
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic")
 }
 
 /// Has the text and place of panics in bodies noted. By the thread that opens the device, since one that
@@ -149,10 +156,8 @@ fn note_panics() {
         if DEPTH.get() != 0 {
             let text = info.payload_as_str().unwrap_or("panic");
             let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
-            // A long message is cut, so that its location fits behind it.
-            let (text, mark) = cut(text, TRACED_TEXT.saturating_sub(place.len()));
             // An error means that the thread is ending.
-            let _ = PANIC.try_with(|noted| noted.replace(format!("{text}{mark}{place}")));
+            let _ = PANIC.try_with(|noted| noted.replace(Some((text.into(), place))));
         }
         before(info);
     }));

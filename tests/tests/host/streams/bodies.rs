@@ -93,6 +93,40 @@ fn unwinds() {
     assert!(outcome.is_err());
 }
 
+#[offload]
+fn catches_a_panic(_: &mut Host, value: u64) -> u64 {
+    let caught = std::panic::catch_unwind(|| panic!("caught"));
+    value + u64::from(caught.is_err())
+}
+
+/// No hook runs for this panic.
+#[offload]
+fn resumes_a_panic(_: &mut Host, catches: bool) -> u64 {
+    let _ = catches.then(|| std::panic::catch_unwind(|| panic!("caught")));
+    std::panic::resume_unwind(Box::new("resumed"))
+}
+
+#[offload(unordered)]
+fn ask_catches(task: &mut Task, value: u64) -> Result<u64, Fault> {
+    Ok(task.sync(HOST, catches_a_panic::with(value))?)
+}
+
+#[offload(unordered)]
+fn ask_resumes(task: &mut Task, catches: bool) -> Result<u64, Fault> {
+    Ok(task.sync(HOST, resumes_a_panic::with(catches))?)
+}
+
+#[test]
+fn a_panic_in_a_body_has_no_text_of_an_earlier_one() {
+    let runtime = Runtime::new().expect("a runtime");
+    let node = loopback(&runtime, options());
+    for catches in [false, true] {
+        assert_eq!(node.sync(ask_catches::with(1)).map_err(|e| e.to_string()), Ok(2));
+        let why = node.sync(ask_resumes::with(catches)).expect_err("a panic").to_string();
+        assert!(why.contains("resumed") && !why.contains("caught"), "{why}");
+    }
+}
+
 /// "A body of the last epoch may run on; it writes nothing into the next": through its buffers it does.
 #[test]
 fn a_body_of_an_epoch_that_is_over_writes_nothing() {

@@ -1,10 +1,33 @@
-//! Signals to a program that has changed its terminal: a handler notes them, the program acts between two looks.
+//! Signals to the tool: as the first process of a container, for which one without a handler does nothing, and where it has changed its
+//! terminal: a handler notes them, the program acts between two looks.
 
 #![expect(unsafe_code, reason = "handlers of signals are C's")]
 
-use libc::{SIG_DFL, SIG_IGN, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, c_int, sighandler_t};
+use libc::{SIG_DFL, SIG_IGN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, c_int, sighandler_t};
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Of the whole tool, before it starts anything. Ctrl-C and `docker stop` end the first process, as they end others; also where
+/// its parent ignored them, as a shell does for what it starts in the background. And the tool has the exit statuses of its children, as do
+/// those of theirs, also where its parent wanted none.
+pub(super) fn start() {
+    let before = set(SIGCHLD, SIG_DFL);
+    if before != SIG_IGN {
+        set(SIGCHLD, before);
+    }
+    if std::process::id() == 1 {
+        for signal in [SIGINT, SIGTERM] {
+            set(signal, end as extern "C" fn(c_int) as sighandler_t);
+        }
+    }
+}
+
+/// Ends the process as a shell reports a signal's end. Its devices end with it, as they do when it is
+/// killed.
+extern "C" fn end(signal: c_int) {
+    // SAFETY: a system call that does not return.
+    unsafe { libc::_exit(128 + signal) }
+}
 
 /// Signals that end a program, that stop it, and that let it go on.
 const HANDLED: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT];
@@ -61,10 +84,11 @@ impl Signals {
         })
     }
 
-    /// Does what the signal does to a program that does not handle it, and returns if that has gone on since.
+    /// Does what the signal did before, and returns if the program has gone on since. For the first process the system's default is nothing.
     pub(super) fn default_of(&self, signal: Signal) {
         let number = signal.as_raw();
-        let handled = set(number, SIG_DFL);
+        let before = self.before.iter().find(|(handled, _)| *handled == number).map_or(SIG_DFL, |(_, before)| *before);
+        let handled = set(number, before);
         // A process may signal itself. The signal comes before the call returns.
         let _ = kill_process(getpid(), signal);
         set(number, handled);
@@ -82,7 +106,7 @@ impl Drop for Signals {
 
 /// Sets a disposition, and returns the one before.
 fn set(signal: c_int, disposition: sighandler_t) -> sighandler_t {
-    // SAFETY: the disposition is one of the system's two, one that this function has returned, or `note`, which stores to an
-    // atomic and does nothing else, as a handler may.
+    // SAFETY: the disposition is one of the system's two, one that this function has returned, `end`, which makes one system call,
+    // or `note`, which stores to an atomic and does nothing else, as handlers may.
     unsafe { libc::signal(signal, disposition) }
 }
