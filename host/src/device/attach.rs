@@ -55,7 +55,8 @@ impl Device {
         let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
         #[cfg(feature = "device-logs")]
         crate::log_ring::set_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
-        let (record, handlers) = shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref())?;
+        let (record, handlers) =
+            shake_hands(name, id, link.as_ref(), &options, epoch, image.as_ref(), options.start_deadline)?;
         let running = Running::new(image.map(Arc::new), handlers, 0);
         let epoch_info = EpochInfo::new(record, begin.elapsed(), running);
         let too_short = || Error::too_short(name, &layout, link.window().len());
@@ -133,7 +134,7 @@ fn first_epoch(name: &str, link: &dyn Link, limit: Duration) -> Result<Epoch, Er
     }
 }
 
-/// Lays the window out, waits for the device's word, reads its table, lets it serve.
+/// Lays the window out, waits for the device's word, reads its table, lets it serve: within `limit`.
 pub(super) fn shake_hands(
     name: &str,
     id: NodeId,
@@ -141,6 +142,7 @@ pub(super) fn shake_hands(
     options: &Options,
     epoch: Epoch,
     image: Option<&ImageFile>,
+    limit: Duration,
 ) -> Result<(DeviceRecord, Vec<HandlerInfo>), Error> {
     let window = link.window();
     let Capabilities { doorbell, world, .. } = link.capabilities();
@@ -213,13 +215,12 @@ pub(super) fn shake_hands(
             }
             return Err(Error::Lost { device: name.into(), stage, why });
         }
-        if begin.elapsed() > options.start_deadline {
+        if begin.elapsed() > limit {
             if link.outlives_host() && told.is_none() {
-                let limit = options.start_deadline;
                 let why = format!("expected an image to answer within {limit:?}, none did: load one into the device");
                 return Err(Error::Bus { device: name.into(), why });
             }
-            return Err(Error::Timeout { device: name.into(), stage, after: options.start_deadline });
+            return Err(Error::Timeout { device: name.into(), stage, after: limit });
         }
         pause(link);
     }

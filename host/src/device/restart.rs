@@ -34,20 +34,27 @@ impl Device {
         }
         // Taken: an epoch that cannot begin is not tried again.
         let by_fault = self.loss.reason().by_fault.take();
-        let Some(from) = by_fault else { return false };
-        let from = self.await_crash_end(from, *last);
-        if from == ByFault::Crashed {
-            self.link.stop();
-        }
-        tracing::warn!(device = self.name, why = self.loss_reason(), "begins a new epoch");
-        match self.begin_epoch(&mut last, from, None, limit.saturating_sub(begin.elapsed())) {
-            Ok(()) => true,
-            Err(e) => {
-                let mut loss = self.loss.reason();
-                loss.why = format!("{}; starting it anew failed: {e}", loss.why);
-                false
+        let Some(by_fault) = by_fault else { return false };
+        let left = || limit.saturating_sub(begin.elapsed());
+        let from = self.await_crash_end(by_fault, *last, left());
+        let begun = from.filter(|_| !left().is_zero()).map(|from| {
+            if from == ByFault::Crashed {
+                self.link.stop();
             }
+            tracing::warn!(device = self.name, why = self.loss_reason(), "begins a new epoch");
+            self.begin_epoch(&mut last, from, None, left())
+        });
+        if let Some(Ok(())) = begun {
+            return true;
         }
+        let mut loss = self.loss.reason();
+        if begun.is_none() || limit < self.options.start_deadline && left().is_zero() {
+            // It had less time than devices have to end and start: one with more time tries again.
+            loss.by_fault = Some(by_fault).filter(|_| !loss.by_program);
+        } else if let Some(Err(e)) = begun {
+            loss.why = format!("{}; starting it anew failed: {e}", loss.why);
+        }
+        false
     }
 
     /// Ends the epoch that there is, and begins another.
@@ -114,23 +121,25 @@ impl Device {
     }
 
     /// A device publishes its crash before the reply to the call that crashed it. A device that
-    /// then waits for an offer publishes that soon after.
-    fn await_crash_end(&self, from: ByFault, epoch: Epoch) -> ByFault {
+    /// then waits for an offer publishes that soon after. `None`: not within `limit`.
+    fn await_crash_end(&self, from: ByFault, epoch: Epoch, limit: Duration) -> Option<ByFault> {
+        let begin = Instant::now();
         loop {
             if self.link.peer() != Peer::Alive {
-                return ByFault::Crashed;
+                return Some(ByFault::Crashed);
             }
             // In this order: the device is checked once more after the end of its grace period.
             let is_over = self.grace_period_is_over(epoch.0);
             match self.end_by_fault(epoch.0) {
+                Some(ByFault::Crashed) if !is_over && begin.elapsed() >= limit => return None,
                 Some(ByFault::Crashed) if !is_over => pause(self.link.as_ref()),
-                now => return now.unwrap_or(from),
+                now => return Some(now.unwrap_or(from)),
             }
         }
     }
 
     /// Begins a new epoch of a device that is stopped, or waits: with the image that it had, or with
-    /// `next`, which it has by now. A program that starts it has `limit`.
+    /// `next`, which it has by now: within `limit`.
     pub(super) fn begin_epoch(
         &self,
         last: &mut Epoch,
@@ -156,7 +165,9 @@ impl Device {
         if from == ByFault::Crashed {
             self.link.restart(limit).map_err(|why| Error::Launch { device: self.name.clone(), why })?;
         }
-        let served = shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, image.as_deref());
+        let limit = limit.saturating_sub(begin.elapsed());
+        let served =
+            shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, image.as_deref(), limit);
         let (record, handlers) = served.inspect_err(|_| {
             self.keep_crash(epoch.0);
         })?;

@@ -9,6 +9,7 @@ use super::{CallOptions, Pending, StreamRef, StreamState, Submitter, submit, wai
 use crate::device::Device;
 use crate::{BufferError, CallError, Error, SubmitError};
 use hamr_comm::{BufferPtr, Call, Element, ErrorOf, Handler, ValueOf};
+use std::time::Instant;
 
 /// Writes the methods into an `impl` block. `call` is the [`Route`](super::Route) that a call takes, `keep` is
 /// what its [`Pending`] keeps of it, of the type in front; `open` is an `Option` of the stream,
@@ -220,7 +221,7 @@ fn put_before<T: Element, H: Handler>(
         Err(BufferError::Busy) => {}
         other => return other.map_err(refused),
     }
-    submit::flush(stream)
+    submit::flush(stream, None)
         .map_err(|stop| stream.with(|submitter, device| submitter.cannot_submit::<H>(device, stop)))?;
     device.memory.put(data, to).map_err(refused)
 }
@@ -304,7 +305,12 @@ pub(crate) fn state(stream: impl StreamRef) -> StreamState {
 }
 
 pub(crate) fn flush(stream: impl StreamRef) -> Result<(), Error> {
-    submit::flush(&stream).map_err(|stop| stopped(stream.device(), "flushing a stream", stop))
+    flush_until(stream, None)
+}
+
+/// [`flush`], until this time, or else as long as the device's default deadline says.
+pub(crate) fn flush_until(stream: impl StreamRef, until: Option<Instant>) -> Result<(), Error> {
+    submit::flush(&stream, until).map_err(|stop| stopped(stream.device(), "flushing a stream", stop))
 }
 
 /// The error of a wait for the calls of a stream.

@@ -80,16 +80,17 @@ pub(crate) fn forget_closed() {
     drop(closed);
 }
 
-/// Takes in what the calling thread's own stream of a device was answered. For a caller that finds
-/// a buffer busy or the heap full.
+/// Takes in what the calling thread's stream of a device was answered, where no other thread uses it. For a caller
+/// that finds a buffer busy or the heap full.
 pub(crate) fn reap_local(device: &Device) {
     // An error means that the thread is ending, or that this runs inside of a call of that stream
     // (a handler on loopback).
     let _ = STREAMS.try_with(|streams| {
         let Ok(streams) = streams.try_borrow() else { return };
-        let Some(Kept::Own(owned)) = streams.iter().find(|s| std::ptr::eq(s.device(), device)) else { return };
-        if let Some(mut submitter) = owned.try_enter() {
-            submitter.poll(device);
+        match streams.iter().find(|s| std::ptr::eq(s.device(), device)) {
+            Some(Kept::Own(owned)) => owned.try_enter().into_iter().for_each(|mut submitter| submitter.poll(device)),
+            Some(Kept::Shared(shared)) => shared.try_poll(),
+            None => {}
         }
     });
 }

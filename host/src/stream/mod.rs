@@ -47,6 +47,7 @@ pub(crate) use self::local::is_in_body;
 pub(crate) use self::queues::{QueuePairs, fresh_submitter};
 pub(crate) use self::submitter::Submitter;
 pub(crate) use self::sync::sync_with;
+pub(crate) use self::wait::in_time;
 
 use self::arguments::Short;
 use crate::device::{Device, Fence};

@@ -8,8 +8,9 @@ use crate::device::Device;
 use crate::{Error, PendingWork};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
+use std::time::Instant;
 
 /// A stream that threads share: every call takes a lock, while it submits and polls. A call whose
 /// result does not come within about a microsecond gives the lock back and waits without it. A flush
@@ -91,6 +92,24 @@ impl SharedStream {
         self.run_on_host(|| ())
     }
 
+    /// [`Self::flush`], until this time.
+    pub(crate) fn flush_until(&self, until: Option<Instant>) -> Result<(), Error> {
+        calls::flush_until(self, until)
+    }
+
+    /// Takes in every reply that is there, unless a thread uses the stream, which does so itself, or is in a block.
+    pub(super) fn try_poll(&self) {
+        let state = match self.shared.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let me = std::thread::current().id();
+        if state.block.is_none_or(|(owner, _)| owner == me) {
+            Locked(state).poll(&self.shared.device);
+        }
+    }
+
     /// What the stream is doing.
     pub fn state(&self) -> StreamState {
         calls::state(self)
@@ -136,7 +155,7 @@ impl SharedStream {
         };
         let (stream, before) = (self.clone(), submit::calls_so_far(self));
         self.shared.host_functions.submit(site, move || {
-            submit::wait_for(&stream, before).map_err(|stop| calls::stopped(stream.device(), WAITING, stop))?;
+            submit::wait_for(&stream, before, None).map_err(|stop| calls::stopped(stream.device(), WAITING, stop))?;
             Ok(f())
         })
     }

@@ -112,8 +112,8 @@ pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<SubmitterEpoch, 
 }
 
 /// Waits until every call that the stream has now has run.
-pub(super) fn flush(stream: &impl Access) -> Result<(), Stop> {
-    wait_for(stream, calls_so_far(stream))
+pub(super) fn flush(stream: &impl Access, until: Option<Instant>) -> Result<(), Stop> {
+    wait_for(stream, calls_so_far(stream), until)
 }
 
 /// The calls that the stream has now, and their epoch.
@@ -122,8 +122,12 @@ pub(super) fn calls_so_far(stream: &impl Access) -> (SubmitterEpoch, CallsSoFar)
 }
 
 /// Waits until these calls have run.
-pub(super) fn wait_for(stream: &impl Access, (epoch, calls): (SubmitterEpoch, CallsSoFar)) -> Result<(), Stop> {
-    let mut wait = Wait::new(stream.device(), epoch, None);
+pub(super) fn wait_for(
+    stream: &impl Access,
+    (epoch, calls): (SubmitterEpoch, CallsSoFar),
+    until: Option<Instant>,
+) -> Result<(), Stop> {
+    let mut wait = Wait::new(stream.device(), epoch, until);
     loop {
         let has_run = stream.with(|submitter, device| match submitter.epoch() == epoch {
             // Where the epoch ended during that poll, its calls have an outcome, but may not have

@@ -47,7 +47,7 @@ pub(super) enum Stop {
 }
 
 /// The moment `limit` from now; a limit beyond the clock's range is as good as none.
-pub(super) fn in_time(limit: Duration) -> Instant {
+pub(crate) fn in_time(limit: Duration) -> Instant {
     later(Instant::now(), limit)
 }
 

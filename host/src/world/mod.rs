@@ -19,13 +19,14 @@ mod run;
 mod stall;
 mod start;
 mod started;
+mod turns;
 mod watch;
 
 use crate::origin::Origin;
 use crate::{BufferError, Error, Node, Options, PendingWork, TaskInfo};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{BufferPtr, Element};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use watch::Watched;
@@ -94,7 +95,7 @@ impl std::fmt::Display for Stalled {
 /// names that rank, and within two seconds no rank is left. Dropping the world ends all ranks.
 pub struct World {
     watched: Arc<Watched>,
-    runs: Mutex<run::Runs>,
+    runs: turns::InTurn<run::Runs>,
     watcher: Option<JoinHandle<()>>,
     origin: Origin,
 }

@@ -157,7 +157,7 @@ impl World {
                 self.node(failed.rank.0).stop();
             }
         };
-        let failed = match self.run_each(begin, stop) {
+        let failed = match self.run_each(None, begin, stop) {
             Ok(codes) => return Ok(codes.into_iter().find(|code| *code != 0).unwrap_or(0)),
             Err(failed) => failed,
         };

@@ -1,17 +1,20 @@
 //! Runs: one call to every rank at once.
 
 use super::World;
-use super::calls::{Calls, RunError, Sent, lock, of_first};
+use super::calls::{Calls, RunError, Sent, of_first};
 use super::started::{Before, Open};
-use crate::device::service::caller;
+use super::turns::Turn;
+use crate::device::service::is_called_by;
+use crate::stream::in_time;
 use crate::{CallError, CallOptions, Error, SharedStream, SubmitError};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
-use std::sync::{MutexGuard, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long calls of one rank alone are waited for that may still count.
 const STRAYS: Duration = Duration::from_secs(2);
+/// The same where none is known: beside and behind a started run that no thread waits for, ranks count none.
+const UNCOUNTED: Duration = Duration::from_millis(50);
 
 const NOT_SENT: &str = "before it was sent";
 
@@ -24,11 +27,14 @@ pub(super) struct Runs {
     pub(super) open: Open,
     /// What ranks had counted outside of runs when the words started over last.
     outside: Vec<u32>,
+    /// The ranks are told that runs are under way, so they do not count.
+    said: bool,
 }
 
 impl World {
     /// Calls a handler on every rank and returns the value of rank 0. Runs of a world follow each
-    /// other; in a body that a rank calls, one is refused while another goes on, which may wait for the body.
+    /// other, in the order of their calls; in a body that a rank calls, one is refused while another goes on, which
+    /// may wait for the body.
     /// The ranks' programs meet by signals and barriers ([`Task::barrier`](hamr_comm::Task::barrier)).
     ///
     /// When the call of a rank fails, those of the others are cancelled, and the world stays: before
@@ -55,7 +61,8 @@ impl World {
         self.run_with(call, CallOptions::default(), |_| {})
     }
 
-    /// [`Self::run`], in at most this time.
+    /// [`Self::run`], in at most this time, in which runs before it end, too. Behind that the calls are cancelled, and
+    /// waited for as those of any failed run.
     ///
     /// # Errors
     /// As for [`Self::run`].
@@ -76,19 +83,27 @@ impl World {
     where
         H::Args: Clone,
     {
-        self.run_each(|_, stream| Ok(Box::new(stream.offload_with(call.clone(), options)?)), failed)
+        let until = options.deadline.map(in_time);
+        let begin = |_, stream: &SharedStream| -> Result<Box<dyn Sent<_, _>>, _> {
+            // No deadline is none at all.
+            let left = |until: Instant| until.saturating_duration_since(Instant::now()).max(Duration::from_micros(1));
+            let options = CallOptions { deadline: until.map(left), ..options };
+            Ok(Box::new(stream.offload_with(call.clone(), options)?))
+        };
+        self.run_each(until, begin, failed)
     }
 
-    /// A run whose calls `begin` sends, one to each rank.
+    /// A run whose calls `begin` sends, one to each rank, before this time.
     pub(super) fn run_each<'c, V, E>(
         &self,
+        until: Option<Instant>,
         begin: impl Fn(u32, &SharedStream) -> Result<Box<dyn Sent<V, E> + 'c>, SubmitError>,
         failed: impl FnOnce(&RunError<E>),
     ) -> Result<Vec<V>, RunError<E>> {
-        let mut runs = self.begin_run(Before::Ended)?;
+        let mut runs = self.begin_run(Before::Ended, until)?;
         let outcome = self.calls(&runs, begin).wait(failed);
         runs.open.is_stale = outcome.is_err();
-        self.end_run(&runs);
+        self.end_run(&mut runs);
         outcome
     }
 
@@ -111,27 +126,32 @@ impl World {
         calls
     }
 
-    pub(super) fn runs(&self) -> MutexGuard<'_, Runs> {
-        lock(&self.runs)
+    /// Does this thread run a body that a rank called? A run, which may be the one that waits for that body, is not
+    /// waited for there.
+    pub(super) fn is_in_body(&self) -> bool {
+        is_called_by(|caller| self.nodes().iter().any(|node| node.device().id == caller))
     }
 
-    /// Takes the lock, and leaves what a failed run has left behind.
-    pub(super) fn begin_run<E>(&self, before: Before) -> Result<MutexGuard<'_, Runs>, RunError<E>> {
-        let mut runs = if caller().is_some_and(|caller| self.nodes().iter().any(|node| node.device().id == caller)) {
-            // A run, which may be the one that waits for this body, is not waited for.
-            let free = match self.runs.try_lock() {
-                Ok(runs) => Some(runs),
-                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
-            };
-            let free = free.filter(|runs| runs.open.is_empty());
-            free.ok_or_else(|| {
-                self.not_sent(0, "a body that a rank called cannot wait for the run that goes on".into())
-            })?
-        } else {
-            self.runs()
+    /// The time until which this thread may wait for runs: of a caller who has none, or has this one.
+    pub(super) fn may_wait_until(&self, until: Option<Instant>) -> Option<Instant> {
+        if self.is_in_body() { Some(Instant::now()) } else { until }
+    }
+
+    pub(super) fn refused_in_body<E>(&self) -> RunError<E> {
+        self.not_sent(0, "a body that a rank called cannot wait for the run that goes on".into())
+    }
+
+    /// Takes the lock, and leaves what a failed run has left behind; waits until this time at most.
+    pub(super) fn begin_run<E>(&self, before: Before, until: Option<Instant>) -> Result<Turn<'_, Runs>, RunError<E>> {
+        let until = self.may_wait_until(until);
+        let late = || match self.is_in_body() {
+            true => self.refused_in_body(),
+            false => self.not_in_time(0),
         };
-        runs.open.wait_for(before);
+        let mut runs = self.runs.take(until).ok_or_else(late)?;
+        if !runs.open.wait_for(before, until) {
+            return Err(late());
+        }
         if let Some((rank, why)) = runs.open.take_failure() {
             return Err(self.not_sent(rank, format!("a run before it has failed: {why}")));
         }
@@ -142,36 +162,47 @@ impl World {
         // A call of one rank alone has numbers that its partners do not have.
         let outside = self.watched.outside();
         runs.outside.resize(outside.len(), 0);
-        let strays = runs.open.is_empty() && runs.outside != outside;
+        let has_counted = runs.outside != outside;
+        let strays = runs.open.is_empty() && (runs.said || has_counted);
         if runs.open.is_stale || strays {
             for (rank, stream) in runs.streams.iter().enumerate() {
                 // No call of that run writes a word any more.
-                stream.flush().map_err(|why| self.not_begun(rank, why))?;
+                stream.flush_until(until).map_err(|why| self.not_begun(rank, why))?;
             }
             if strays {
                 // One that was given up has not ended yet; another may go on beside the run.
-                self.nodes().iter().for_each(|node| drop(node.device().await_replies(STRAYS)));
+                let end = Instant::now() + if has_counted { STRAYS } else { UNCOUNTED };
+                let end = until.map_or(end, |until| end.min(until));
+                let left = || end.saturating_duration_since(Instant::now());
+                self.nodes().iter().for_each(|node| drop(node.device().await_replies(left())));
             }
             self.watched.restart_words();
             (runs.open.is_stale, runs.outside) = (false, outside);
         }
         self.watched.say_in_run(true);
+        runs.said = true;
         Ok(runs)
     }
 
     /// Behind the end of a run.
-    pub(super) fn end_run(&self, runs: &Runs) {
+    pub(super) fn end_run(&self, runs: &mut Runs) {
         if runs.open.is_empty() {
             self.watched.say_in_run(false);
+            runs.said = false;
         }
     }
 
     fn not_begun<E>(&self, rank: usize, why: Error) -> RunError<E> {
         let error = match why {
             Error::Lost { why, .. } => CallError::DeviceLost(self.watched.site(rank, NOT_SENT), why.into()),
-            Error::Timeout { .. } => CallError::Deadline(self.watched.site(rank, NOT_SENT)),
+            Error::Timeout { .. } => return self.not_in_time(rank),
             other => return self.not_sent(rank, other.to_string()),
         };
+        RunError { rank: RankId(rank as u32), name: self.watched.name_of(rank), error }
+    }
+
+    fn not_in_time<E>(&self, rank: usize) -> RunError<E> {
+        let error = CallError::Deadline(self.watched.site(rank, NOT_SENT));
         RunError { rank: RankId(rank as u32), name: self.watched.name_of(rank), error }
     }
 

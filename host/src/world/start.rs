@@ -22,7 +22,7 @@ use hamr_comm::abi::world::{
 use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl Runtime {
@@ -113,7 +113,7 @@ impl Runtime {
         let theirs = watched.clone();
         let watcher = std::thread::Builder::new().name("hamr-world".into()).spawn(move || theirs.watch());
         let watcher = watcher.map_err(Error::io("starting the thread that watches a world"))?;
-        Ok(World { watched, runs: Mutex::default(), watcher: Some(watcher), origin: Origin::here() })
+        Ok(World { watched, runs: Default::default(), watcher: Some(watcher), origin: Origin::here() })
     }
 
     /// What can be refused before anything starts.

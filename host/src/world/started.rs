@@ -11,7 +11,7 @@ use crate::CallOptions;
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Instant;
 
@@ -67,7 +67,7 @@ impl World {
         ErrorOf<H>: fmt::Debug + Send + 'static,
     {
         let tickets = self.nodes().iter().map(|node| node.device().options.tickets as usize);
-        let mut runs = self.begin_run(Before::Room(tickets.fold(MOST, usize::min)))?;
+        let mut runs = self.begin_run(Before::Room(tickets.fold(MOST, usize::min)), None)?;
         let send = |_, stream: &crate::SharedStream| -> Result<Box<dyn Sent<_, _>>, _> {
             Ok(Box::new(stream.offload_with(call.clone(), CallOptions::default())?))
         };
@@ -90,19 +90,14 @@ where
 {
     /// Has it ended, so that [`Self::wait`] returns at once? Never waits.
     pub fn is_done(&self) -> bool {
-        let runs = match self.world.runs.try_lock() {
-            Ok(runs) => Some(runs),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        };
-        if let Some(mut runs) = runs {
+        if let Some(mut runs) = self.world.runs.take(Some(Instant::now())) {
             runs.open.look(&mut Context::from_waker(Waker::noop()));
-            self.world.end_run(&runs);
+            self.world.end_run(&mut runs);
         }
         lock(&self.run).has_ended
     }
 
-    /// Waits for it; the value of rank 0.
+    /// Waits for it; the value of rank 0. In a body that a rank called, this is refused while it goes on.
     ///
     /// # Errors
     /// As for [`World::run`]; a run before it has failed, and it was cancelled.
@@ -115,17 +110,21 @@ where
     /// # Errors
     /// As for [`Self::wait`].
     pub fn wait_all(self) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>> {
-        // Other threads that wait for runs of this world wait for this one first.
-        let mut runs = self.world.runs();
-        park_until(|task| {
-            runs.open.look(task);
-            if lock(&self.run).has_ended { Ok(()) } else { Err(runs.open.until()) }
-        });
-        self.world.end_run(&runs);
-        let outcome = lock(&self.run).calls.outcome();
-        // Said now; that of another run is not.
-        runs.open.failed.take_if(|failed| std::ptr::addr_eq(Arc::as_ptr(failed), Arc::as_ptr(&self.run)));
-        outcome
+        if self.world.is_in_body() && !self.is_done() {
+            return Err(self.world.refused_in_body());
+        }
+        // Other threads that wait for runs of this world wait for this one first. None: another run goes on, and the
+        // outcome is there.
+        if let Some(mut runs) = self.world.runs.take(self.world.may_wait_until(None)) {
+            park_until(|task| {
+                runs.open.look(task);
+                if lock(&self.run).has_ended { Ok(()) } else { Err(runs.open.until()) }
+            });
+            self.world.end_run(&mut runs);
+            // Said now; that of another run is not.
+            runs.open.failed.take_if(|failed| std::ptr::addr_eq(Arc::as_ptr(failed), Arc::as_ptr(&self.run)));
+        }
+        lock(&self.run).calls.outcome()
     }
 }
 
@@ -213,15 +212,19 @@ impl Open {
         self.runs.retain(|run| !run.has_ended());
     }
 
-    /// Waits for runs that were started.
-    pub(super) fn wait_for(&mut self, before: Before) {
+    /// Waits for runs that were started, until this time at most. False: they go on.
+    pub(super) fn wait_for(&mut self, before: Before, until: Option<Instant>) -> bool {
+        let mut is_free = false;
         park_until(|task| {
             self.look(task);
-            let is_free = match before {
-                Before::Room(most) => !self.is_stale && self.runs.len() < most,
-                Before::Ended => false,
-            };
-            if is_free || self.runs.is_empty() { Ok(()) } else { Err(self.until()) }
+            is_free = self.runs.is_empty()
+                || match before {
+                    Before::Room(most) => !self.is_stale && self.runs.len() < most,
+                    Before::Ended => false,
+                };
+            let is_over = is_free || until.is_some_and(|until| Instant::now() >= until);
+            if is_over { Ok(()) } else { Err(self.until().into_iter().chain(until).min()) }
         });
+        is_free
     }
 }

@@ -9,7 +9,7 @@ use hamr::{BufferError, CallError, CallOptions, Error, Features, Image, Node, Op
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::layout::{Layout, Plan};
-use hamr_comm::abi::preamble::feature;
+use hamr_comm::abi::preamble::{DeviceState, feature, word};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::{Place, ReqHdr};
 use hamr_comm::abi::status::Status;
@@ -298,6 +298,26 @@ fn a_slow_device_costs_time_only() {
     assert_eq!(stream.sync(echo::with(2u64)).expect("in time"), 2);
     stream.flush().expect("the late reply is discarded");
     assert_eq!(stream.outstanding(), 0);
+}
+
+/// The device has ended its epoch, and answers no offer for a while: longer than one thread waits that knows a limit.
+#[test]
+fn a_wait_for_a_slow_device_ends_at_its_limit_and_the_next_one_has_it() {
+    let options = Options { start_deadline: Duration::from_secs(60), ..options() };
+    let (node, link, faults) = breakable(options, Table::of_this_image());
+    assert_eq!(node.sync(echo::with(1u64)).expect("runs"), 1);
+    faults.delay(u32::MAX);
+    let stopped = link.window().word(word::DEVICE_STATE).expect("inside");
+    stopped.publish(DeviceState::STOPPED.0);
+    assert!(!node.is_alive());
+    for limit in [0, 1, 50] {
+        let (begin, limit) = (Instant::now(), Duration::from_millis(limit));
+        assert!(matches!(node.wait_until_back(limit), Err(Error::Lost { .. })), "no device answers");
+        assert!(begin.elapsed() < Duration::from_secs(10), "{limit:?}: {:?}", begin.elapsed());
+    }
+    faults.delay(0);
+    node.wait_until_back(Duration::from_secs(20)).expect("it answers");
+    assert_eq!(node.sync(echo::with(2u64)).expect("runs"), 2);
 }
 
 #[test]

@@ -349,6 +349,6 @@ fn nothing_too<T: Migratable>(_cx: &mut Context, x: T) -> T {
 #[test]
 fn an_instance_may_be_of_the_empty_tuple() {
     for shown in ["bool", "()", "(u8, u8)"] {
-        let _ = entry(&format!("offload::nothing_too<{shown}>"));
+        let _ = entry(&format!("host::offload::nothing_too<{shown}>"));
     }
 }

@@ -6,6 +6,7 @@ mod claims;
 use hamr::{Options, World, WorldOptions};
 use hamr_comm::world::RankId;
 use hamr_comm::{Call, Context, Fault, Handler, Task, TaskCallError, Why, offload};
+use hamr_tests::conformance::until;
 use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::host_calls::{Callback, call_back};
 use hamr_tests_kernels::worlds::{fill, leave, others, place};
@@ -271,6 +272,75 @@ fn a_run_in_a_body_of_a_run_is_refused() {
     world.node(0).serve(body);
     assert_eq!(world.run_within(call_back::with(3), Duration::from_secs(5)).map_err(|e| e.to_string()), Ok(1));
     assert_eq!(world.run(echo::with(4u64)).expect("the run has ended"), 4);
+}
+
+/// The run that has called the body has the lock, or the one that is waited for has called it.
+#[test]
+fn a_wait_for_a_started_run_in_a_body_of_a_run_is_refused_while_it_goes_on() {
+    type Handle = hamr::StartedRun<'static, call_back>;
+    static STARTED: Mutex<Option<Handle>> = Mutex::new(None);
+    let world: &'static World = Box::leak(Box::new(world(1)));
+    let (tell, told) = mpsc::channel();
+    let body: Callback = Box::new(move |_, value| {
+        // The run that was started calls this with 1.
+        let started = (value == 1).then(|| {
+            loop {
+                match STARTED.lock().expect("no panic").take() {
+                    Some(started) => break started,
+                    None => std::thread::yield_now(),
+                }
+            }
+        });
+        let outcome = started.map(|started| started.wait().map_err(|e| e.to_string()));
+        let _ = tell.send(outcome);
+        Ok(value)
+    });
+    world.node(0).serve(body);
+    let started = world.start(call_back::with(1)).expect("sent");
+    *STARTED.lock().expect("no panic") = Some(started);
+    let outcome = told.recv_timeout(Duration::from_secs(10)).expect("the body does not wait for its own run");
+    assert!(matches!(&outcome, Some(Err(why)) if why.contains("cannot wait for the run that goes on")), "{outcome:?}");
+    assert_eq!(world.run_within(call_back::with(2), Duration::from_secs(5)).map_err(|e| e.to_string()), Ok(2));
+}
+
+/// One that has ended is waited for while a run goes on.
+#[test]
+fn a_wait_for_a_started_run_that_has_ended_returns_in_a_body_of_a_run() {
+    let world: &'static World = Box::leak(Box::new(world(1)));
+    let started = Mutex::new(Some(world.start(echo::with(5u64)).expect("sent")));
+    let body: Callback = Box::new(move |_, _| {
+        let started = started.lock().expect("no panic").take().ok_or_else(|| Fault::msg("taken"))?;
+        started.wait().map_err(|_| Fault::msg("it has ended before the run began"))
+    });
+    world.node(0).serve(body);
+    assert_eq!(world.run_within(call_back::with(1), Duration::from_secs(5)).map_err(|e| e.to_string()), Ok(5));
+}
+
+/// Runs that go on are waited for within the limit: one of another thread, and one that was started.
+#[test]
+fn a_run_with_a_limit_waits_for_others_no_longer() {
+    for is_started in [false, true] {
+        let world = world(1);
+        let gate = world.node(0).buffer(&[0u32; 32]).expect("room");
+        let words = world.node(0).words(gate.ptr()).expect("the words");
+        let word = |at| words.get(at).expect("inside");
+        std::thread::scope(|scope| {
+            let (world, gate) = (&world, gate.ptr());
+            let (started, other) = match is_started {
+                true => (Some(world.start(wait_at::with(gate, 1)).expect("sent")), None),
+                false => (None, Some(scope.spawn(move || world.run(wait_at::with(gate, 1)).is_ok()))),
+            };
+            until("the run goes on", || word(16).observe() != 0);
+            let begin = Instant::now();
+            let late = world.run_within(echo::with(1u64), Duration::from_millis(200));
+            let took = begin.elapsed();
+            word(0).publish(1);
+            assert!(late.is_err() && took < Duration::from_secs(5), "{took:?}: {late:?}");
+            assert!(started.is_none_or(|started| started.wait().is_ok()));
+            assert!(other.is_none_or(|other| other.join().expect("no panic")));
+            assert_eq!(world.run_within(echo::with(2u64), Duration::from_secs(20)).expect("the others have ended"), 2);
+        });
+    }
 }
 
 /// Threads of this process with names that begin so.

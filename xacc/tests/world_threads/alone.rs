@@ -4,6 +4,7 @@ use super::world;
 use hamr::CallOptions;
 use hamr_comm::Fault;
 use hamr_xacc::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A program.
@@ -48,4 +49,42 @@ fn a_barrier_that_one_rank_was_in_alone_is_over() {
     drop(stream);
     let waited = run(500_000).expect("all come, and within 5 s");
     assert!(waited > 300_000, "rank 0 has not waited for rank 1, which is 500 ms late: {waited} us");
+}
+
+/// Ranks that [`counts`] has ended on.
+static ENDED: AtomicU32 = AtomicU32::new(0);
+
+/// Meets the other ranks.
+#[offload]
+pub(crate) fn counts(task: &mut hamr_comm::Task) -> Result<(), Fault> {
+    task.barrier()?;
+    ENDED.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// As above, behind a run that has ended and that no thread waits for: the ranks count nothing then.
+#[test]
+fn a_call_of_one_rank_alone_behind_a_started_run_spoils_no_run() {
+    let world = world(2);
+    for started in 1..=2 {
+        drop(world.start(counts::with()).expect("sent"));
+        let begin = Instant::now();
+        while ENDED.load(Ordering::Acquire) < 2 * started {
+            assert!(begin.elapsed() < Duration::from_secs(20), "the run does not end");
+            std::thread::yield_now();
+        }
+        let stream = world.node(0).stream().expect("a stream");
+        let deadline = CallOptions::deadline(Duration::from_millis(300));
+        let alone = match started {
+            1 => stream.sync_with(meets::with(0), deadline).is_err(),
+            _ => stream.sync_with(summed::with(100.0), deadline).is_err(),
+        };
+        assert!(alone, "no other rank comes");
+        drop(stream);
+        let run = |late| world.run_within(meets::with(late), Duration::from_secs(5)).map_err(|e| e.to_string());
+        let waited = run(500_000).expect("all come, and within 5 s");
+        assert!(waited > 300_000, "rank 0 has not waited for rank 1, which is 500 ms late: {waited} us");
+        let sum = world.run_within(summed::with(1.0), Duration::from_secs(5)).map_err(|e| e.to_string());
+        assert_eq!(sum, Ok(2.0));
+    }
 }

@@ -22,6 +22,8 @@ use std::sync::{Arc, Once, PoisonError, Weak};
 thread_local! {
     /// The device that called the body which this thread runs; 0: it runs none.
     static CALLER: Cell<u16> = const { Cell::new(0) };
+    /// Those that called the bodies around that one.
+    static OUTER: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
     /// Bodies that this thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// Of the last panic in the innermost body: text and place.
@@ -33,9 +35,12 @@ pub(super) fn depth() -> u32 {
     DEPTH.get()
 }
 
-/// The device whose call this thread runs a body for.
-pub(crate) fn caller() -> Option<NodeId> {
-    Some(NodeId(CALLER.get())).filter(|caller| caller.0 != 0)
+/// Does this thread run a body, inside of others or not, for a call of such a device?
+pub(crate) fn is_called_by(is: impl Fn(NodeId) -> bool) -> bool {
+    let caller = CALLER.get();
+    // An error means that the thread is ending, likewise below.
+    let is_outer = || OUTER.try_with(|outer| outer.borrow().iter().any(|caller| is(NodeId(*caller)))).unwrap_or(false);
+    caller != 0 && (is(NodeId(caller)) || is_outer())
 }
 
 /// Where bodies find services. The node's come first.
@@ -113,12 +118,18 @@ pub(super) fn run_next(
         let outer = CALLER.replace(device.id.0);
         // An error means that the thread is ending.
         let outer_panic = PANIC.try_with(RefCell::take).unwrap_or_default();
+        if outer != 0 {
+            let _ = OUTER.try_with(|callers| callers.borrow_mut().push(outer));
+        }
         device.open_queues.idle.in_body(&mut || {
             let body = AssertUnwindSafe(|| (entry.serve)(&mut Host::new(&call), frame, args));
             reply = catch_unwind(body).map_err(Some);
         });
         let noted = PANIC.try_with(|noted| noted.replace(outer_panic)).unwrap_or_default();
         CALLER.set(outer);
+        if outer != 0 {
+            let _ = OUTER.try_with(|callers| callers.borrow_mut().pop());
+        }
         DEPTH.set(DEPTH.get() - 1);
         let reply = reply.unwrap_or_else(|payload| {
             let text = payload.as_deref().map_or("panic", text_of);

@@ -11,7 +11,7 @@ mod body;
 mod waiting;
 mod workers;
 
-pub(crate) use body::{ServiceSources, caller};
+pub(crate) use body::{ServiceSources, is_called_by};
 pub(crate) use waiting::Waiting;
 
 use super::{Device, Fence};

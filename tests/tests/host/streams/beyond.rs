@@ -2,6 +2,7 @@
 
 use super::small;
 use hamr::Options;
+use hamr_kernels::demo::axpy;
 use hamr_kernels::faults::background;
 use hamr_tests::conformance::until;
 use hamr_tests::threaded::Card;
@@ -46,4 +47,19 @@ fn threads_beyond_the_streams_share_one() {
         until("the streams are free", || node.streams().len() == 1);
     }
     assert_eq!(own.sync(echo::with(7u64)).expect("runs"), 7);
+}
+
+/// Replies to calls that nobody waits for are taken in by a thread that finds a buffer in use, whichever stream it has.
+#[test]
+fn a_thread_beyond_the_streams_frees_what_its_calls_used() {
+    let options = Options { streams: 1, ..small() };
+    let card = Card::new(&options, false);
+    let node = card.attach("card", options);
+    let _own = node.stream().expect("free");
+    let (x, y) = (node.buffer(&[1.0; 8]).expect("room"), node.buffer(&[2.0; 8]).expect("room"));
+    for _ in 0..10 {
+        drop(node.offload(axpy::with(1.0, x.ptr(), y.ptr())).expect("sent"));
+        until("the buffer is free", || node.put(&[3.0; 8], y.ptr()).is_ok());
+    }
+    drop(card);
 }

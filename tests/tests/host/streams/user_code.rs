@@ -246,14 +246,14 @@ fn other_ways() -> Vec<Way> {
         (
             "named",
             Box::new(|env| {
-                let found = env.node.named::<Names>("streams::user_code::names").expect("there");
+                let found = env.node.named::<Names>("host::streams::user_code::names").expect("there");
                 assert_eq!(found.sync((Acts(env.buffer),)).expect("runs").0, 1);
             }),
         ),
         (
             "named, offloaded",
             Box::new(|env| {
-                let found = env.node.named::<Names>("streams::user_code::names").expect("there");
+                let found = env.node.named::<Names>("host::streams::user_code::names").expect("there");
                 assert_eq!(found.offload((Acts(env.buffer),)).expect("sent").wait().expect("runs").0, 1);
             }),
         ),
