@@ -262,11 +262,15 @@ impl Task<'_> {
 
     /// [`Context::words`]: also across waits. The task has words of its rank's segment until it ends; nobody claims
     /// these bytes of the segment meanwhile.
+    ///
+    /// # Errors
+    /// As [`Context::words`], or too many tasks have words or claims: the task has none then.
     #[track_caller]
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
+        let words = self.suspender.words(ptr)?;
         #[cfg(all(feature = "tasks", feature = "world"))]
         self.note_words(ptr)?;
-        self.suspender.words(ptr)
+        Ok(words)
     }
 
     /// [`Context::with`]: `f` cannot wait.
