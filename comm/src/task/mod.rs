@@ -89,7 +89,8 @@ pub(crate) struct Slice<'a> {
     pub(crate) reason: Option<Reason>,
 }
 
-/// Limits of a task that last at a time, each in an element of its own; of more, the others share the last.
+/// Limits of a task that last at a time, each in an element of its own; of more, the others share the last. The last
+/// has what it had before when they end in the reverse order, else they end together.
 const MOST_LIMITS: usize = 4;
 
 /// The times at which values of [`Within`] end waits, or [`NEVER`].
@@ -98,25 +99,53 @@ struct Limits {
     at: [u64; MOST_LIMITS],
     /// Values that have the last.
     shared: u32,
+    /// No number of those that last is higher.
+    newest: u32,
+}
+
+/// One of [`Limits`].
+#[derive(Clone, Copy)]
+struct Limit {
+    index: usize,
+    /// What its element had before.
+    before: u64,
+    /// Of those that share the last, from 1 on.
+    number: u32,
 }
 
 impl Limits {
-    const NONE: Self = Self { at: [NEVER; MOST_LIMITS], shared: 0 };
+    const NONE: Self = Self { at: [NEVER; MOST_LIMITS], shared: 0, newest: 0 };
 
-    /// Adds one, and returns which it is.
-    fn add(&mut self, limit: u64) -> usize {
+    fn add(&mut self, limit: u64) -> Limit {
         let free = self.at.iter().take(MOST_LIMITS - 1).position(|at| *at == NEVER);
-        self.shared += u32::from(free.is_none());
+        if free.is_none() {
+            self.shared += 1;
+            self.newest += 1;
+        }
         let index = free.unwrap_or(MOST_LIMITS - 1);
-        self.at.get_mut(index).into_iter().for_each(|at| *at = limit.min(*at));
-        index
+        let before = self.at.get(index).copied().unwrap_or(NEVER);
+        self.set(index, limit.min(before));
+        Limit { index, before, number: self.newest }
     }
 
-    fn end(&mut self, index: usize) {
-        self.shared -= u32::from(index == MOST_LIMITS - 1);
-        if index != MOST_LIMITS - 1 || self.shared == 0 {
-            self.at.get_mut(index).into_iter().for_each(|at| *at = NEVER);
+    fn end(&mut self, limit: Limit) {
+        let mut before = limit.before;
+        if limit.index == MOST_LIMITS - 1 {
+            self.shared -= 1;
+            if self.shared == 0 {
+                (self.newest, before) = (0, NEVER);
+            } else if self.newest == limit.number {
+                self.newest -= 1;
+            } else {
+                // What was added behind it may be all that there is.
+                return;
+            }
         }
+        self.set(limit.index, before);
+    }
+
+    fn set(&mut self, index: usize, at: u64) {
+        self.at.get_mut(index).into_iter().for_each(|element| *element = at);
     }
 
     fn earliest(&self) -> u64 {
@@ -130,13 +159,13 @@ pub struct Within<'w> {
     until: &'w Cell<u64>,
     limits: &'w Cell<Option<Limits>>,
     /// `None`: it has no end.
-    index: Option<usize>,
+    limit: Option<Limit>,
 }
 
 impl Drop for Within<'_> {
     fn drop(&mut self) {
-        let (Some(index), Some(mut limits)) = (self.index, self.limits.get()) else { return };
-        limits.end(index);
+        let (Some(limit), Some(mut limits)) = (self.limit, self.limits.get()) else { return };
+        limits.end(limit);
         self.limits.set(Some(limits));
         self.until.set(limits.earliest());
     }
@@ -217,16 +246,16 @@ impl Task<'_> {
     }
 
     /// Ends waits of this task with [`Interrupted::Deadline`] after `limit`, as long as the result
-    /// lives. Of several the shortest counts, in whichever order they end. (Beyond three at a time, the others
-    /// end together.)
+    /// lives. Of several the shortest counts, in whichever order they end. (Beyond three at a time, those that
+    /// do not end in the reverse order end together.)
     pub fn within(&self, limit: Duration) -> Within<'_> {
         let micros = u64::try_from(limit.as_micros()).unwrap_or(NEVER);
         let limit = self.micros().saturating_add(micros);
         let mut limits = self.limits.get().unwrap_or(Limits::NONE);
-        let index = (limit != NEVER).then(|| limits.add(limit));
+        let limit = (limit != NEVER).then(|| limits.add(limit));
         self.limits.set(Some(limits));
         self.until.set(limits.earliest());
-        Within { until: &self.until, limits: &self.limits, index }
+        Within { until: &self.until, limits: &self.limits, limit }
     }
 
     /// Microseconds of the device's clock.
@@ -262,11 +291,15 @@ impl Task<'_> {
 
     /// [`Context::words`]: also across waits. The task has words of its rank's segment until it ends; nobody claims
     /// these bytes of the segment meanwhile.
+    ///
+    /// # Errors
+    /// As [`Context::words`], or too many tasks have words or claims: the task has none then.
     #[track_caller]
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
+        let words = self.suspender.words(ptr)?;
         #[cfg(all(feature = "tasks", feature = "world"))]
         self.note_words(ptr)?;
-        self.suspender.words(ptr)
+        Ok(words)
     }
 
     /// [`Context::with`]: `f` cannot wait.
@@ -399,11 +432,11 @@ mod tests {
             let times = [times % 3 + 1, times / 3 % 3 + 1, times / 9 + 1];
             for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
                 let mut limits = Limits::NONE;
-                let indices: [usize; MOST] = times.map(|time| limits.add(time));
+                let added: [Limit; MOST] = times.map(|time| limits.add(time));
                 let mut left = times;
                 for ended in order {
                     assert_eq!(limits.earliest(), left.into_iter().min().expect("three"), "{times:?} {order:?}");
-                    limits.end(indices[ended]);
+                    limits.end(added[ended]);
                     left[ended] = NEVER;
                 }
                 assert_eq!((limits.earliest(), limits.shared), (NEVER, 0));
@@ -412,15 +445,53 @@ mod tests {
     }
 
     #[test]
-    fn more_limits_than_there_is_room_for_end_together() {
+    fn more_limits_than_there_is_room_for_end_in_reverse_order_or_together() {
         let mut limits = Limits::NONE;
-        let indices = [90, 80, 70, 10, 20, 30].map(|time| limits.add(time));
-        assert_eq!(indices, [0, 1, 2, 3, 3, 3]);
-        limits.end(3);
-        limits.end(2);
-        assert_eq!(limits.earliest(), 10, "two that share it last");
-        limits.end(3);
-        limits.end(3);
-        assert_eq!(limits.earliest(), 80);
+        let times = [90, 80, 70, 10, 20, 5, 7, 3];
+        let added = times.map(|time| limits.add(time));
+        assert_eq!(added.map(|limit| limit.index), [0, 1, 2, 3, 3, 3, 3, 3]);
+        for (left, ended) in added.iter().enumerate().rev().take(3) {
+            limits.end(*ended);
+            assert_eq!(limits.earliest(), *times[..left].iter().min().expect("some"), "{left} are left");
+        }
+        // Of the two that share it now, the first ends first.
+        limits.end(added[3]);
+        limits.end(added[2]);
+        let nested = limits.add(70);
+        assert_eq!((nested.index, limits.earliest()), (2, 10), "one that shares it lasts");
+        let last = limits.add(8);
+        assert_eq!(limits.earliest(), 8);
+        limits.end(added[4]);
+        assert_eq!(limits.earliest(), 8, "it does not end with another one");
+        limits.end(last);
+        assert_eq!((limits.earliest(), limits.shared, limits.newest), (70, 0, 0));
+    }
+
+    /// In whichever order limits beyond the room end, none of those that last is lost.
+    #[test]
+    fn limits_beyond_the_room_are_never_longer_than_asked_for() {
+        const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+        for (times, order, added_late) in ORDERS
+            .iter()
+            .flat_map(|times| ORDERS.iter().flat_map(move |order| (0..3).map(move |at| (times, order, at))))
+        {
+            let mut limits = Limits::NONE;
+            let _filled = [90, 80, 70].map(|time| limits.add(time));
+            let added = times.map(|time| limits.add(10 * (time as u64 + 1)));
+            let mut left = times.map(|time| 10 * (time as u64 + 1)).to_vec();
+            let mut late = None;
+            for (nth, ended) in order.iter().enumerate() {
+                if nth == added_late {
+                    late = Some(limits.add(15));
+                    left.push(15);
+                }
+                limits.end(added[*ended]);
+                left[*ended] = NEVER;
+                let earliest = left.iter().copied().min().expect("some").min(70);
+                assert!(limits.earliest() <= earliest, "{times:?} {order:?} {added_late}: {}", limits.earliest());
+            }
+            late.into_iter().for_each(|late| limits.end(late));
+            assert_eq!((limits.earliest(), limits.shared, limits.newest), (70, 0, 0));
+        }
     }
 }

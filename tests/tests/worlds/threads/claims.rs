@@ -6,7 +6,6 @@ use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::testing::Heap;
 use hamr_comm::world::{AtomicOp, SegAddr, Strided};
 use hamr_comm::{BufferPtr, Context, offload};
-use hamr_tests::conformance::until;
 
 /// Where claims begin in the segment; in front of it nothing is claimed.
 const FROM: u64 = 4096;
@@ -104,6 +103,19 @@ fn nothing_of_the_same_task_writes_below_a_reference() {
             front.iter().filter(|(_, wrote)| !*wrote).all(|(way, _)| *way == "claim_segment"),
             "what is not claimed is free",
         )?;
+        Ok(0)
+    };
+    assert_eq!(run(program), "code 0");
+}
+
+#[test]
+fn words_that_are_refused_keep_no_claim_away() {
+    let program = |task: &mut Task<'_>| {
+        let own = segment(task)?.parts();
+        let parts =
+            BufferParts { node: hamr_comm::abi::ids::NodeId(own.node.0 + 1), off: own.off + FROM, len: 16, ..own };
+        check(task.words(BufferPtr::from_wire(WireBuffer::pack(parts))).is_err(), "words of another node")?;
+        drop(task.claim_segment(FROM)?);
         Ok(0)
     };
     assert_eq!(run(program), "code 0");
