@@ -254,7 +254,8 @@ fn arrays_of_each_node_have_lengths_of_their_own() {
                 let line = w.nodes([n])?.template([60]).distribute([Block])?.shadow([1]);
                 for round in 0..3u32 {
                     // From no element to some pages, and other indices.
-                    let mine = w.own([by..by + 1500 * by]);
+                    let extent = by..by + 1500 * by;
+                    let mine = w.own([extent]);
                     let [a, b] = mine.fulls([u64::from(me), 100 + u64::from(round)], w)?;
                     let (mut c, mut d) = (w.own([4]).coarray::<u32>(w)?, line.full(me, w)?);
                     c.put((me + 1) % n, s![..], 10 * round + me, w)?;
