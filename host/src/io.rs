@@ -101,11 +101,11 @@ pub fn note(line: fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// [`print`] where standard output has room for the text at once; else the text is lost. For a program that
+/// [`print()`] where standard output has room for the text at once; else the text is lost. For a program that
 /// has more to do than to print.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_or_lose(text: &str) -> Result<()> {
     // A pipe that has room has it for so many bytes.
     let fits = text.len() <= rustix::pipe::PIPE_BUF;
