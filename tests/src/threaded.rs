@@ -122,6 +122,7 @@ impl Card {
             window: self.memory.part(0, self.memory.len()).expect("all of it"),
             doorbells: self.doorbells.clone(),
             gone: self.gone.clone(),
+            stopped: self.stop.clone(),
         };
         runtime().attach(name, Box::new(link), options).expect("attaches")
     }
@@ -190,6 +191,14 @@ struct CardLink {
     window: Window<Shared>,
     doorbells: Option<Arc<Doorbells>>,
     gone: Arc<AtomicBool>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl CardLink {
+    /// Whether the device acknowledges nothing more. One with doorbells serves until the program ends.
+    fn is_stopped(&self) -> bool {
+        self.doorbells.is_none() && self.stopped.load(Ordering::Acquire)
+    }
 }
 
 impl Link for CardLink {
@@ -238,6 +247,7 @@ impl Link for CardLink {
         while !HostHandshake::has_acknowledged(&self.window, epoch)
             && begin.elapsed() < Duration::from_secs(3)
             && self.peer() == Peer::Alive
+            && !self.is_stopped()
         {
             std::thread::sleep(PAUSE);
         }

@@ -8,7 +8,6 @@ use hamr_kernels::bench::{count, empty};
 use hamr_kernels::demo::axpy;
 use hamr_tests::conformance::{options, until};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 fn loopback(options: Options) -> Node {
     let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
@@ -67,13 +66,12 @@ fn transfers_of_threads_do_not_tear() {
     const PAGE: usize = 16 << 10;
     let node = loopback(options());
     let (one, other) = (node.buffer(&[0u8; PAGE]).expect("room"), node.buffer(&[0u8; PAGE]).expect("room"));
-    let end = Instant::now() + Duration::from_secs(2);
     std::thread::scope(|scope| {
         for byte in [1, 2] {
             let (node, one, other) = (&node, &one, &other);
             scope.spawn(move || {
                 let mut back = [0; PAGE];
-                while Instant::now() < end {
+                for _ in 0..10_000 {
                     node.put(&[byte; PAGE], one.ptr()).expect("writes");
                     node.get(one.ptr(), &mut back).expect("reads");
                     assert!(back.iter().all(|b| *b == back[0]), "torn in the buffer that is put into");
@@ -165,8 +163,7 @@ fn a_buffer_dropped_beside_a_submission_leaves_no_use() {
     let node_id = NodeId(node.info().node);
     let none = BufferParts { off: 0, index: 7, len: 1, generation: 0, node: node_id };
     let none = BufferPtr::<f64>::from_wire(WireBuffer::pack(none));
-    let end = Instant::now() + Duration::from_secs(8);
-    while Instant::now() < end {
+    for _ in 0..50 {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

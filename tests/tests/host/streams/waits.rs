@@ -10,6 +10,7 @@ use hamr_tests::threaded::Card;
 use hamr_tests_kernels::wait_at;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -46,8 +47,11 @@ fn others_do_not_wait(blocks: impl Fn(&hamr::SharedStream) + Sync) {
         let blocked = scope.spawn(|| blocks(&stream));
         std::thread::sleep(Duration::from_millis(200));
         assert!(!blocked.is_finished(), "it waits");
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_secs(3));
+        // Opened when all have returned, or to end those that wait for the other thread.
+        let (returned, all_returned) = mpsc::channel::<()>();
+        let gate = &gate;
+        scope.spawn(move || {
+            let _ = all_returned.recv_timeout(Duration::from_secs(3));
             gate.open();
         });
         let mut took = Vec::new();
@@ -70,6 +74,8 @@ fn others_do_not_wait(blocks: impl Fn(&hamr::SharedStream) + Sync) {
             let outcome = late.take().expect("one").wait_timeout(Duration::from_millis(50));
             assert!(matches!(outcome, Err(CallError::Deadline(_))), "{outcome:?}");
         });
+        assert!(!blocked.is_finished(), "it waits still");
+        drop(returned);
         took
     });
     let slow: Vec<_> = took.into_iter().filter(|(_, took)| *took > Duration::from_secs(1)).collect();
