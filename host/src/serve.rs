@@ -363,8 +363,16 @@ impl Drop for Keeper {
 /// # Errors
 /// When there is none, or its keeper does not say so within ten seconds.
 pub fn stop(name: &str) -> Result<(), Error> {
+    stop_within(name, STOP_TIMEOUT)
+}
+
+/// [`stop()`] with another limit than ten seconds.
+///
+/// # Errors
+/// As of [`stop()`].
+pub fn stop_within(name: &str, limit: Duration) -> Result<(), Error> {
     let fail = |why| Error::Bus { device: format!("at:{name}"), why };
-    let limit = Limit::of(STOP_TIMEOUT);
+    let limit = Limit::of(limit);
     let socket = protocol::connect(name, Ask::Stop, limit).map_err(|why| fail(why.explained(name)))?;
     match protocol::answered(&socket, limit).map_err(|why| fail(why.into()))? {
         (Answer::Stopped, _) => Ok(()),

@@ -118,19 +118,24 @@ fn a_killed_host() {
     let host = foreign::forked(|| {
         let node = open();
         std::io::Write::write_all(&mut &writer, &node.info().pid.to_le_bytes()).expect("room");
-        foreign::forked(|| {
+        let child = foreign::forked(|| {
             std::thread::sleep(Duration::from_secs(20));
             0
         });
+        std::io::Write::write_all(&mut &writer, &child.to_le_bytes()).expect("room");
         kill_process(getpid(), Signal::KILL).expect("it runs");
         0
     });
     assert_eq!(foreign::code_of(host), None, "killed");
-    let mut device = [0; 4];
-    std::io::Read::read_exact(&mut reader, &mut device).expect("its device");
-    let (device, begin) = (u32::from_le_bytes(device), Instant::now());
+    let mut number = || {
+        let mut bytes = [0; 4];
+        std::io::Read::read_exact(&mut reader, &mut bytes).expect("its device, its child");
+        u32::from_le_bytes(bytes)
+    };
+    let (device, child, begin) = (number(), number(), Instant::now());
     until("the image ends", || processes::has_ended(device));
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    kill_process(Pid::from_raw(child as i32).expect("a process"), Signal::KILL).expect("it lives still");
 }
 
 // --- signals ---
