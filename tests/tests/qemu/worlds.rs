@@ -46,7 +46,7 @@ fn a_machine_that_hangs_is_named() {
     let options = WorldOptions { rank, stall: Some(STALL), ..asleep };
     let image = Image::find(devices::IMAGE).expect("a name");
     let world = devices::runtime().world_with(&specs, image, options).expect("a world");
-    std::thread::sleep(3 * STALL);
+    std::thread::sleep(STALL * 3 / 2);
     assert_eq!(world.outcome(), None);
     for (rank, node) in world.nodes().iter().enumerate() {
         assert_eq!(node.sync(place::with()).expect("a rank"), (rank as u32, 4));

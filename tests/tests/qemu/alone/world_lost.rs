@@ -123,12 +123,22 @@ fn waits_of_processes_name_the_rank() {
 /// Each wait of coarrays and of arrays that are distributed. Nothing is left of the processes.
 #[test]
 fn waits_of_programs_name_the_rank() {
+    let places = Mutex::new(BTreeMap::new());
+    // Two worlds at a time, since most of an end is a wait.
+    std::thread::scope(|scope| {
+        for (first, wait) in [WaitMode::Adaptive, WaitMode::Sleep].into_iter().enumerate() {
+            let places = &places;
+            scope.spawn(move || every_second_wait(first, wait, places));
+        }
+    });
+}
+
+/// `places`: where each waits.
+fn every_second_wait(first: usize, wait: WaitMode, places: &Mutex<BTreeMap<(String, u32), &str>>) {
     let memory = Memory::default();
     let mut runtime = Runtime::new().expect("a runtime");
     Spy::register(&mut runtime, "spy", ShmLauncher, &memory);
-    let mut places = BTreeMap::new();
-    for (how, (way, _)) in PROGRAM_WAYS.iter().enumerate() {
-        let wait = if how % 2 == 0 { WaitMode::Adaptive } else { WaitMode::Sleep };
+    for (how, (way, _)) in PROGRAM_WAYS.iter().enumerate().skip(first).step_by(2) {
         let world = runtime.world_with(&["spy"; 3], devices::image("shm"), options(wait)).expect("a world");
         let is_between = way.starts_with("the elements of");
         let victim = if is_between { 1 } else { how as u32 % 3 };
@@ -145,7 +155,8 @@ fn waits_of_programs_name_the_rank() {
                 _ => (2, format!("rank {victim}")),
             };
             let place = place_of(&world, victim, waiting, &wanted, way);
-            assert_eq!(places.insert(place, way), None, "another way waits there, too");
+            let other = places.lock().expect("no panic").insert(place, way);
+            assert_eq!(other, None, "another way than {way} waits there, too");
         }
         let pids: Vec<_> = world.nodes().iter().map(|node| node.info().pid).collect();
         let lost = check_lost(&world, victim, way, || kill(&world, victim), "SIGKILL");
