@@ -226,11 +226,12 @@ pub fn more_offloads_than_slots(open: Open) {
 /// Any number of results may stay unread: the submitter itself reads them, and must not wait for
 /// itself.
 pub fn unread_in_reverse(open: Open) {
-    const CALLS: u64 = 100_000;
     let node = open(options());
+    // They are in the host's memory: fewer where a device is emulated.
+    let calls = if ["shm", "loopback"].contains(&&*node.info().link) { 100_000 } else { 10_000 };
     let stream = node.stream().expect("a stream is free");
-    let pending: Vec<_> = (0..CALLS).map(|n| stream.offload(sum_4::with(n, n, 1, 0)).expect("sent")).collect();
-    assert_eq!(stream.outstanding(), CALLS as usize);
+    let pending: Vec<_> = (0..calls).map(|n| stream.offload(sum_4::with(n, n, 1, 0)).expect("sent")).collect();
+    assert_eq!(stream.outstanding(), calls as usize);
     let results = pending.into_iter().enumerate().rev().map(|(n, p)| (2 * n as u64 + 1, p.wait().expect("runs")));
     assert_eq!(results.filter(|(expected, got)| expected != got).count(), 0);
     assert_eq!(stream.outstanding(), 0);

@@ -167,7 +167,12 @@ impl Script {
         self.ignored("a_device_that_vanishes_ends_its_calls");
         let still = "neither alive nor progress moved: it does not run";
         self.check("a stopped device is inspected", 0, still, &format!("hamr inspect {device}"));
-        self.check("a stopped device is named", 2, "no image runs there", &format!("hamr handlers {device}"));
+        self.check(
+            "a stopped device is named",
+            2,
+            "no image runs there",
+            &format!("env HAMR_START_DEADLINE=1s hamr handlers {device}"),
+        );
         self.tell(START_DEVICE);
         self.check("a device that was reset serves again", 0, "same", &format!("hamr handlers {device}"));
     }
