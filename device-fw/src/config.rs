@@ -4,7 +4,7 @@ use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
 
 /// Set by `image!(on_fault = reset, longest_call_ms = 100)`. The fields of tasks exist with the
 /// feature `tasks`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// After a fault of a handler.
     pub on_fault: OnFault,
@@ -27,6 +27,10 @@ pub struct Config {
     /// like.
     #[cfg(feature = "claims")]
     pub claims: usize,
+    /// The settings that the image starts with, of these: those of tests differ by a byte of the file. What
+    /// is memory on bare metal stays as it is here.
+    #[doc(hidden)]
+    pub at_start: fn(Self) -> Self,
 }
 
 impl Config {
@@ -44,6 +48,7 @@ impl Config {
         task_stack: if cfg!(hamr_bare) { 32 << 10 } else { 256 << 10 },
         #[cfg(feature = "claims")]
         claims: 32,
+        at_start: core::convert::identity,
     };
 }
 

@@ -126,7 +126,7 @@ macro_rules! __entry_point {
             const CONFIG: $crate::Config = $crate::__config!($($field = $value),*);
             // As long as the window, and checked as on bare metal.
             const _: usize = CONFIG.scratch();
-            $crate::hosted::main(CONFIG)
+            $crate::hosted::main((CONFIG.at_start)(CONFIG))
         }
     };
 }
@@ -184,7 +184,7 @@ macro_rules! __entry_point {
             const CONFIG: $crate::Config = $crate::__config!($($field = $value),*);
             $crate::__claim_ranges!(CONFIG.claims);
             static SCRATCH: $crate::bare::Scratch<{ CONFIG.scratch() }> = $crate::bare::Scratch::new([0; _]);
-            $crate::bare::main::<$board, { CONFIG.task_count() }>(CONFIG, &SCRATCH)
+            $crate::bare::main::<$board, { CONFIG.task_count() }>((CONFIG.at_start)(CONFIG), &SCRATCH)
         }
         /// Called by the runtime's fault paths.
         #[unsafe(no_mangle)]

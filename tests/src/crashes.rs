@@ -16,6 +16,7 @@ use hamr_kernels::faults::panics;
 use hamr_tests_kernels::crashes::{
     bad_address, divides, fma, illegal, loops, misaligned, null, null_twice, overflows, writes_code,
 };
+use hamr_tests_kernels::variants::RESETS;
 use hamr_tests_kernels::wait_at;
 use std::time::{Duration, Instant};
 
@@ -208,13 +209,11 @@ pub fn another_build(spec: &str) {
     }
 }
 
-/// The image `tests/image/src/bin/reset.rs`: after a fault it begins a new epoch in the same
-/// process or machine.
+/// The variant of the image that begins a new epoch after a fault, in the same process or machine.
 pub fn reset(spec: &str) {
-    let target = devices::runtime().target(spec).expect("known").expect("takes an image");
-    let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
+    let image = devices::variant(spec, RESETS);
     let options = Options { start_deadline: devices::START_TIMEOUT, ..options() };
-    let open = |options| devices::runtime().open_with(spec, Image::file(&file.path).expect("an image"), options);
+    let open = |options| devices::runtime().open_with(spec, image.clone(), options);
     let node = open(options.clone()).expect("a device");
     let pid = node.info().pid;
     let kept = node.buffer(&[7u64; 100]).expect("room");

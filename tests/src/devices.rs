@@ -4,6 +4,7 @@
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::serve::Keeper;
 use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
+use hamr_tests_kernels::variants::MARK;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -31,8 +32,8 @@ pub fn runtime() -> &'static Runtime {
     })
 }
 
-/// The file in which `cargo xtask test` lists the images that it has just built: one line per
-/// device, with its spec and the path. Every test is a process of its own, and without the list
+/// The variable in which `cargo xtask test` lists the images that it has just built, one line each:
+/// name, spec of a device, path. Every test is a process of its own, and without the list
 /// each would ask cargo whether its image is fresh, which takes longer than most tests.
 const BUILT: &str = "HAMR_TEST_IMAGES";
 
@@ -43,32 +44,66 @@ const BUILT: &str = "HAMR_TEST_IMAGES";
 pub fn built(spec: &str) -> (&'static str, String) {
     let target = runtime().target(spec).expect("a known device").expect("it takes an image");
     let file = image(spec).resolve(&target).expect("an image");
-    (BUILT, format!("{spec} {}", file.path.display()))
+    (BUILT, format!("{IMAGE} {spec} {}", file.path.display()))
 }
 
-fn just_built(spec: &str) -> Option<Image> {
-    let built = std::env::var(BUILT).ok()?;
-    let path = built.lines().find_map(|line| line.strip_prefix(spec)?.strip_prefix(' ').map(str::to_owned))?;
+fn just_built(name: &str, spec: &str) -> Option<Image> {
+    let (built, named) = (std::env::var(BUILT).ok()?, format!("{name} {spec} "));
+    let path = built.lines().find_map(|line| line.strip_prefix(&named).map(str::to_owned))?;
     Image::file(path).ok()
 }
 
-/// The image for the devices of `spec`. It is searched once, because each search asks cargo whether
-/// it is fresh.
+/// That image for the devices of `spec`.
 ///
 /// # Panics
 /// When it does not build.
 pub fn image(spec: &str) -> Image {
-    static IMAGES: Mutex<BTreeMap<String, Image>> = Mutex::new(BTreeMap::new());
+    image_of(IMAGE, spec)
+}
+
+/// An image for the devices of `spec`. It is searched once, because each search asks cargo whether
+/// it is fresh.
+///
+/// # Panics
+/// When it does not build.
+pub fn image_of(name: &str, spec: &str) -> Image {
+    static IMAGES: Mutex<BTreeMap<(String, String), Image>> = Mutex::new(BTreeMap::new());
     let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = images.entry(spec.into()).or_insert_with(|| {
-        if let Some(image) = just_built(spec) {
+    let found = images.entry((name.into(), spec.into())).or_insert_with(|| {
+        if let Some(image) = just_built(name, spec) {
             return image;
         }
         let target = runtime().target(spec).expect("a known device").expect("it takes an image");
-        let file = Image::find(IMAGE).expect("a name").resolve(&target).expect("the image builds");
+        let file = Image::find(name).expect("a name").resolve(&target).expect("the image builds");
         Image::file(file.path).expect("an image")
     });
     found.clone()
+}
+
+/// A variant of that image ([`hamr_tests_kernels::variants`]): a copy of its file, beside it.
+///
+/// # Panics
+/// When the image does not build, or has no byte for its variant.
+pub fn variant(spec: &str, variant: u8) -> Image {
+    let target = runtime().target(spec).expect("a known device").expect("it takes an image");
+    let file = image(spec).resolve(&target).expect("an image").path;
+    let mut bytes = std::fs::read(&file).expect("a file");
+    let marks = || bytes.windows(MARK.len()).enumerate().filter(|(_, bytes)| *bytes == MARK).map(|(at, _)| at);
+    let (at, count) = (marks().next().expect("a mark"), marks().count());
+    assert_eq!((count, bytes[at + MARK.len()]), (1, 0), "marks in {}", file.display());
+    bytes[at + MARK.len()] = variant;
+    let copy = file.with_file_name(format!("{IMAGE}-{variant}"));
+    // Another test may run it.
+    if std::fs::read(&copy).ok().as_ref() != Some(&bytes) {
+        let folder = file.parent().expect("it has one");
+        // Closed before it has its name: a file that is written cannot be run.
+        let own = tempfile::NamedTempFile::new_in(folder).expect("a file").into_temp_path();
+        std::fs::write(&own, bytes).expect("written");
+        let permissions = std::fs::metadata(&file).expect("a file").permissions();
+        std::fs::set_permissions(&own, permissions).expect("it is ours");
+        own.persist(&copy).expect("renamed");
+    }
+    Image::file(copy).expect("an image")
 }
 
 /// Opens a device with that image.

@@ -8,6 +8,7 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault, Task};
 use hamr_kernels::faults::{background, divide};
 use hamr_tests_kernels::crashes::{loops, null, overflows, writes_code};
+use hamr_tests_kernels::variants::FAILS_LATE;
 use hamr_tests_kernels::waits::{gather_at, wait_task_at};
 use hamr_tests_kernels::{echo, wait_at};
 use std::path::PathBuf;
@@ -26,14 +27,14 @@ fn open(spec: &str) -> Node {
     devices::open(spec, options())
 }
 
-/// The file of an image for the devices of `spec`.
-fn file(spec: &str, name: &str) -> PathBuf {
-    let target = devices::runtime().target(spec).expect("a known device").expect("it takes images");
-    Image::find(name).expect("a name").resolve(&target).expect("the image builds").path
+fn next(spec: &str) -> Image {
+    devices::image_of(NEXT, spec)
 }
 
-fn next(spec: &str) -> Image {
-    Image::file(file(spec, NEXT)).expect("an image")
+/// Its file.
+fn next_file(spec: &str) -> PathBuf {
+    let target = devices::runtime().target(spec).expect("a known device").expect("it takes images");
+    next(spec).resolve(&target).expect("the image builds").path
 }
 
 fn path_of(handler: &str) -> String {
@@ -77,7 +78,7 @@ pub fn replaces(spec: &str) {
     let after = node.info();
     assert_eq!(node.limits().message == longest, spec == "shm", "an image says how long, a process takes any");
     assert_eq!((after.epoch, node.live_buffers()), (info.epoch + 1, live));
-    assert!(after.build_id != info.build_id && after.image == Some(file(spec, NEXT)), "{after:?}");
+    assert!(after.build_id != info.build_id && after.image == Some(next_file(spec)), "{after:?}");
     assert_eq!(children() == processes, spec != "shm");
     assert_eq!(unread.wait().expect("it had its reply before"), 7);
     assert!(is_missing(&stream) && is_missing(&node.stream().expect("free")));
@@ -323,7 +324,7 @@ pub fn beside_calls(spec: &str) {
 pub fn refusals(spec: &str, other: &str) {
     let node = open(spec);
     let folder = tempfile::tempdir().expect("a folder");
-    let whole = std::fs::read(file(spec, NEXT)).expect("a file");
+    let whole = std::fs::read(next_file(spec)).expect("a file");
     let still_runs = |epoch: u32| {
         assert_eq!(node.sync(echo::with(6u64)).expect("the old image runs"), 6);
         assert_eq!(node.info().epoch, epoch);
@@ -364,7 +365,7 @@ pub fn refusals(spec: &str, other: &str) {
         let error = bytes("large", &large);
         assert!(error.contains("large: expected an image between 0x"), "{error}");
         still_runs(1);
-        refused(Image::file(file(spec, "hamr-checks-late")))
+        refused(Ok(devices::variant(spec, FAILS_LATE)))
     };
     assert!(error.contains("it did not start, so the device has its old image again"), "{error}");
     still_runs(3);

@@ -17,10 +17,7 @@ pub(crate) const DEMO: &str = "hamr-demo";
 const BENCH: &str = "hamr-bench";
 /// The image of the conformance suite.
 const CHECKS: &str = "hamr-checks";
-/// The same, with a reset after each fault.
-const RESET: &str = "hamr-checks-reset";
-
-/// The image that takes the place of the second.
+/// The image that takes its place.
 const NEXT: &str = "hamr-checks-next";
 
 /// An image with a board outside of `device-fw`, and a device to build it for.
@@ -108,7 +105,7 @@ fn build_all(devices: &[String]) -> Vec<String> {
             board if board == BOARD.1 => &[BOARD.0],
             _ => &[],
         };
-        for &name in [DEMO, CHECKS, RESET, NEXT].iter().chain(further) {
+        for &name in [DEMO, CHECKS, NEXT].iter().chain(further) {
             if let Err(error) = build(name, device) {
                 println!("{error}");
                 failed.push(format!("{name} for {device}"));
@@ -118,13 +115,14 @@ fn build_all(devices: &[String]) -> Vec<String> {
     failed
 }
 
-/// The devices of the conformance suite with their images, in the form that `tests/src/devices.rs`
-/// reads: device and path, one line each. A device whose image cannot be built is left out; its
-/// tests then report that.
+/// The images of the conformance suite and those that take their place, in the form that `tests/src/devices.rs`
+/// reads: name, device and path, one line each. What cannot be built is left out; its tests then report that.
 pub(crate) fn for_tests() -> String {
     let machines = MACHINES.iter().filter(|machine| can_build(machine).is_ok()).map(device);
-    let built = |device: String| Some(format!("{device} {}", build(CHECKS, &device).ok()?.display()));
-    std::iter::once("shm".to_owned()).chain(machines).filter_map(built).collect::<Vec<_>>().join("\n")
+    let devices = std::iter::once("shm".to_owned()).chain(machines);
+    let images = devices.flat_map(|device| [CHECKS, NEXT].map(|name| (name, device.clone())));
+    let built = |(name, device): (_, String)| Some(format!("{name} {device} {}", build(name, &device).ok()?.display()));
+    images.filter_map(built).collect::<Vec<_>>().join("\n")
 }
 
 /// `hamr image`. Its standard output is the path, one line.

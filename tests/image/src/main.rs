@@ -3,16 +3,22 @@
 #![no_std]
 #![no_main]
 
+#[cfg(hamr_bare)]
+mod board;
 mod driver;
 mod marks;
+mod variant;
 
 use hamr_kernels as _;
 use hamr_tests_kernels as _;
 use hamr_tests_xacc as _;
 
-// Programs have their arrays' descriptions on their stack.
+// Programs have their arrays' descriptions on their stack. On bare metal as many tasks as riscv64 guards.
 hamr_device_fw::image!(
-    claims = 48,
+    board = board::Checks,
+    tasks = if cfg!(hamr_bare) { 10 } else { 16 },
     task_stack = if cfg!(hamr_bare) { 64 << 10 } else { 256 << 10 },
-    longest_message = 1 << 20
+    claims = 48,
+    longest_message = 1 << 20,
+    at_start = variant::settings
 );

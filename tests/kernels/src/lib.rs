@@ -20,6 +20,7 @@ pub mod relays;
 pub mod resources;
 pub mod slices;
 pub mod task_crashes;
+pub mod variants;
 pub mod waits;
 pub mod worlds;
 

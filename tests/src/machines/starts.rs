@@ -5,18 +5,19 @@ use super::spec;
 use crate::devices;
 use hamr::link::Peer;
 use hamr::qemu::Machine;
-use hamr::{Image, ImageFile, Options};
+use hamr::{ImageFile, Options};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_comm::handshake::HostHandshake;
+use hamr_tests_kernels::variants::{FAILS_EARLY, FAILS_LATE};
 use std::time::{Duration, Instant};
 
 /// The error of opening a machine with an image that fails, and the time until it.
-fn refusal_of(machine: &Machine, image: &str) -> (String, ImageFile, Duration) {
+fn refusal_of(machine: &Machine, variant: u8) -> (String, ImageFile, Duration) {
     let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
-    let file = Image::find(image).expect("a name").resolve(&target).expect("the image builds");
+    let image = devices::variant(&spec(machine), variant);
+    let file = image.resolve(&target).expect("an image");
     let options = Options { start_deadline: devices::START_TIMEOUT, ..Options::default() };
-    let image = Image::file(&file.path).expect("an image");
     let begin = Instant::now();
     let message = devices::runtime().open_with(&spec(machine), image, options).expect_err("no device").to_string();
     let took = begin.elapsed();
@@ -27,8 +28,8 @@ fn refusal_of(machine: &Machine, image: &str) -> (String, ImageFile, Duration) {
 
 /// There is no window to write to, so the host's error has the console's line.
 pub fn a_fault_before_the_window_is_found(machine: &Machine) {
-    let (message, _, took) = refusal_of(machine, "hamr-checks-early");
-    for part in ["starting", "code 101", "no bus to be found at tests/image/src/early.rs:"] {
+    let (message, _, took) = refusal_of(machine, FAILS_EARLY);
+    for part in ["starting", "code 101", "no bus to be found at tests/image/src/board.rs:"] {
         assert!(message.contains(part), "no `{part}` in: {message}");
     }
     assert!(took < devices::START_TIMEOUT / 2, "it is not waited for without result: {took:?}");
@@ -37,7 +38,7 @@ pub fn a_fault_before_the_window_is_found(machine: &Machine) {
 /// The host reads the end of the image's start in the crash record, and so does `hamr inspect` in a
 /// copy of the window.
 pub fn a_fault_before_serving(machine: &Machine) {
-    let (message, file, _) = refusal_of(machine, "hamr-checks-late");
+    let (message, file, _) = refusal_of(machine, FAILS_LATE);
     for part in ["epoch 1 ended by a fault: load", "crashes.rs:"] {
         assert!(message.contains(part), "no `{part}` in: {message}");
     }

@@ -6,14 +6,12 @@ use crate::conformance::Gate;
 use crate::crashes::{fault, still_works};
 use crate::devices;
 use hamr::qemu::{Machine, QemuLauncher};
-use hamr::{CallError, CallOptions, Image, Node, Options, Pending, Runtime, Stream};
+use hamr::{CallError, CallOptions, Node, Options, Pending, Runtime, Stream};
 use hamr_comm::abi::status::Status;
 use hamr_tests_kernels::task_crashes::{IS_ILLEGAL, LEAPS, LOOPS, OVERFLOWS, PANICS, READS_NULL, fails};
+use hamr_tests_kernels::variants::RESETS;
 use hamr_tests_kernels::waits::gather_at;
 use std::time::Duration;
-
-/// Tasks of an image that does not say how many.
-const TASKS: usize = 4;
 
 /// What a task did, how its call ended, and a function of the trace.
 const FAULTS: [(u32, Status, &str); 6] = [
@@ -27,15 +25,18 @@ const FAULTS: [(u32, Status, &str); 6] = [
 
 /// [`crashes_beside_suspended_tasks`] with the image of this machine.
 pub fn crashes_of_tasks(machine: &Machine) {
-    crashes_beside_suspended_tasks(&devices::open(&spec(machine), crate::conformance::options()));
+    // A ticket for each of its tasks.
+    let options = Options { tickets: 64, ..crate::conformance::options() };
+    crashes_beside_suspended_tasks(&devices::open(&spec(machine), options));
 }
 
-/// Every fault of a task, on each of the stacks, while the three others are suspended.
+/// Every fault of a task, on each of the stacks, while all others are suspended.
 pub fn crashes_beside_suspended_tasks(node: &Node) {
     let limit = CallOptions { limit: Some(Duration::from_millis(100)), ..CallOptions::default() };
     let stream = node.stream().expect("a stream is free");
-    for free in 0..TASKS {
-        let gates: Vec<_> = (0..TASKS).map(|_| Gate::new(node)).collect();
+    let tasks = node.info().tasks;
+    for free in 0..tasks as usize {
+        let gates: Vec<_> = (0..tasks).map(|_| Gate::new(node)).collect();
         let mut waiting = suspend(&stream, &gates);
         gates[free].open();
         let (value, first) = waiting.remove(free);
@@ -51,7 +52,7 @@ pub fn crashes_beside_suspended_tasks(node: &Node) {
             assert!(is_named || report.backtrace().names("run_slice"), "{report}");
             still_works(node);
         }
-        for rounds in 0..250 {
+        for rounds in 0..1000 / tasks {
             let report = fault(node.sync(fails::with(rounds % 2, rounds % 4)));
             assert!(report.trace.frames().count() >= 2, "{report}");
         }
@@ -74,14 +75,13 @@ fn suspend<'s, 'n>(stream: &'s Stream<'n>, gates: &[Gate<'_>]) -> Vec<(u64, Pend
     (1..).zip(gates).map(task).collect()
 }
 
-/// As many tasks as riscv64 guards, in the image that begins a new epoch after a fault: the other
+/// As many tasks as riscv64 guards, in the variant that begins a new epoch after a fault: the other
 /// tasks end with theirs, once, and the next epoch has all places.
 pub fn ten_tasks_and_their_epoch(machine: &Machine) {
-    let target = devices::runtime().target(&spec(machine)).expect("known").expect("takes an image");
-    let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
-    let file = Image::file(file.path).expect("an image");
     let options = Options { start_deadline: devices::START_TIMEOUT, tickets: 64, ..crate::conformance::options() };
-    let node = devices::runtime().open_with(&spec(machine), file, options).expect("a device");
+    let node = devices::runtime()
+        .open_with(&spec(machine), devices::variant(&spec(machine), RESETS), options)
+        .expect("a device");
     let stream = node.stream().expect("a stream is free");
     for taken in 0..=10 {
         assert_eq!(node.info().epoch as usize, taken + 1);

@@ -62,7 +62,7 @@ fn fault(outcome: Result<u32, CallError>) -> String {
 
 #[test]
 fn handlers_that_differ_are_refused_by_name() {
-    let other = Image::find("hamr-checks-early").expect("a name");
+    let other = Image::find("hamr-checks-other").expect("a name");
     let world = world(&[("shm", program(&["none"])), ("shm", other)]);
     assert_eq!(world.node(1).sync(divide::with(84, 2)).expect("both have it"), 42);
     for (way, what) in [(1, "lanes::step_bytes"), (4, "lanes::waits_for_cancel")] {

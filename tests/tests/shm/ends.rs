@@ -3,7 +3,7 @@
 //! the call returns.
 
 use hamr::link::{Decorator, FaultInjector, Link};
-use hamr::{CallError, Image, LaunchRequest, Launcher, Node, Options, ShmLauncher, SubmitError, WaitMode};
+use hamr::{CallError, LaunchRequest, Launcher, Node, Options, ShmLauncher, SubmitError, WaitMode};
 use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_kernels::faults::panics;
 use hamr_tests::conformance::{options, until};
@@ -11,6 +11,7 @@ use hamr_tests::crashes::still_works;
 use hamr_tests::{devices, processes};
 use hamr_tests_kernels::crashes::null;
 use hamr_tests_kernels::echo;
+use hamr_tests_kernels::variants::RESETS;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -40,9 +41,7 @@ fn deep() -> Options {
 
 /// A device whose process survives the ends of its epochs.
 fn open_reset() -> Node {
-    let target = devices::runtime().target("shm").expect("known").expect("takes an image");
-    let file = Image::find("hamr-checks-reset").expect("a name").resolve(&target).expect("the image builds");
-    devices::runtime().open_with("shm", Image::file(&file.path).expect("an image"), deep()).expect("a device")
+    devices::runtime().open_with("shm", devices::variant("shm", RESETS), deep()).expect("a device")
 }
 
 /// Ends an epoch by a message whose reply is not read. Returns when it is over and no thread has

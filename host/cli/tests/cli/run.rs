@@ -43,7 +43,7 @@ fn the_ranks_exit_code_is_the_commands() {
 /// Ranks that wait for each other need a `main` that may wait.
 #[test]
 fn a_main_can_be_a_task() {
-    let built = hamr(&["image", "hamr-checks-early"]);
+    let built = hamr(&["image", "hamr-checks-other"]);
     for (ranks, code) in [("1", "0"), ("3", "5")] {
         ended(&hamr(&["run", "-n", ranks, built.stdout.trim_end(), code]), code.parse().expect("a code"));
     }

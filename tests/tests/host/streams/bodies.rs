@@ -5,6 +5,7 @@ use hamr_comm::{Context, Fault, HOST, Host, Task, offload};
 use hamr_tests::conformance::{driven, options, until};
 use hamr_tests::{devices, processes};
 use hamr_tests_kernels::host_calls::{Callback, call_back};
+use hamr_tests_kernels::variants::NO_TASKS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -159,8 +160,7 @@ fn a_body_of_an_epoch_that_is_over_writes_nothing() {
 /// The first image has no tasks. What those of the next one call on the host is served, also where no thread waits.
 #[test]
 fn calls_of_the_next_image_are_served() {
-    let first = Image::find("hamr-checks-no-tasks").expect("a name");
-    let node = devices::runtime().open_with("shm", first, options()).expect("a device");
+    let node = devices::runtime().open_with("shm", devices::variant("shm", NO_TASKS), options()).expect("a device");
     assert_eq!(node.info().tasks, 0);
     node.load_image(&devices::image("shm")).expect("loaded");
     let body: Callback = Box::new(|_, value| Ok(value + 1));
