@@ -10,16 +10,28 @@ fn root() -> PathBuf {
     tests.parent().expect("tests lies in the checkout").to_path_buf()
 }
 
-/// One target folder for all runs, so that only the three crates themselves are built again.
-fn target() -> PathBuf {
+/// Does the project begin with an empty target folder of its own, as a user's does? Else it has the checkout's, where
+/// dependencies are, with the same profile and flags.
+fn from_nothing() -> bool {
+    std::env::var_os("HAMR_FROM_NOTHING").is_some()
+}
+
+/// The checkout's target folder.
+fn target_of_checkout() -> PathBuf {
     let exe = std::env::current_exe().expect("this test");
     // target/debug/deps/promise_qemu-…
-    exe.ancestors().nth(3).expect("cargo built this test into its target folder").join("user-project")
+    exe.ancestors().nth(3).expect("cargo built this test into its target folder").to_owned()
+}
+
+fn target(project: &Path) -> PathBuf {
+    if from_nothing() { project.join("target") } else { target_of_checkout() }
 }
 
 /// A project of this name, made by the task that users make theirs with.
 fn project(name: &str, kind: &str) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a folder");
+    // An empty target folder is below the other one, where QEMU is.
+    let dir = if from_nothing() { tempfile::tempdir_in(target_of_checkout()) } else { tempfile::tempdir() };
+    let dir = dir.expect("a folder");
     let folder = dir.path().to_str().expect("UTF-8");
     let output = run("cargo", &root(), &["xtask", "new", name, folder, "--kind", kind], None);
     let (out, _) = succeed(&output);
@@ -42,12 +54,12 @@ fn run(program: &str, folder: &Path, args: &[&str], target: Option<&Path>) -> Ou
         command.env("CARGO_TARGET_DIR", target);
     }
     // Less to write and to link; no debugger is used.
-    command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     command.env("CARGO_NET_OFFLINE", "true").output().expect("it starts")
 }
 
 fn cargo(project: &Path, args: &[&str]) -> Output {
-    run("cargo", project, args, Some(&target()))
+    run("cargo", project, args, Some(&target(project)))
 }
 
 fn succeed(output: &Output) -> (String, String) {
@@ -72,7 +84,7 @@ fn the_user_project_works() {
     assert!(workflow.contains("bash project/ci.sh") && workflow.contains("${{ vars.HAMR_REPOSITORY }}"), "{workflow}");
 
     // What the project's CI runs: its tests, a process, one machine.
-    let (out, err) = succeed(&run("bash", dir, &["ci.sh"], Some(&target())));
+    let (out, err) = succeed(&run("bash", dir, &["ci.sh"], Some(&target(dir))));
     assert!(out.contains("tests::axpy_on_the_host ... ok"), "{out}\n{err}");
     assert!(!err.contains("warning"), "a new project begins without warnings: {err}");
     let expected = "2x + 1 at 999: 1999\n\
