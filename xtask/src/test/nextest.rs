@@ -6,6 +6,7 @@ use super::changed::Scope;
 use crate::machines::{MACHINES, can_run};
 use crate::{child, image, in_ci};
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::time::Duration;
 
 /// The time for all tests with their build, on a busy machine.
@@ -22,6 +23,9 @@ pub(crate) fn step(scope: &Scope) -> Outcome {
     }
     let mut command = child::cargo();
     command.args(["nextest", "run", "--workspace", "--color", "never"]).env("HAMR_TEST_IMAGES", image::for_tests());
+    // One more than there are processors, because many a test waits.
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get) + 1;
+    command.args(["--test-threads", &threads.to_string()]);
     // All or none, because only the test itself knows which machine it starts. In CI all run, and
     // report what is missing.
     let missing = MACHINES.iter().find_map(|machine| can_run(machine).err());
