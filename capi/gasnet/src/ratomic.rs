@@ -18,12 +18,16 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 const RANK_IS_JOBRANK: u32 = 1 << 13;
 
-/// `gex_AD_t`.
+/// `struct hamr_gex_ad` of the header, and behind it what only the library reads.
+#[repr(C)]
 struct Domain {
-    tm: *const Team,
     data_type: u32,
     ops: u32,
+    /// Of the team, which lasts as long (contract of C).
+    jobranks: *const u32,
+    size: u32,
     flags: u32,
+    tm: *const Team,
     cdata: AtomicPtr<c_void>,
 }
 
@@ -46,7 +50,8 @@ unsafe extern "C" fn gex_AD_Create(to: *mut *mut Domain, tm: *const Team, data_t
     let team = unsafe { Team::of(tm) };
     let call = CollectiveCall::new(Collective::Domain, ops as usize, data_type as usize, None);
     begin_detached(FUNCTION, team, What::Meet(call));
-    let domain = Domain { tm, data_type, ops, flags, cdata: AtomicPtr::new(null_mut()) };
+    let (jobranks, size) = (team.jobranks(), team.size());
+    let domain = Domain { data_type, ops, jobranks, size, flags, tm, cdata: AtomicPtr::new(null_mut()) };
     // SAFETY: the caller's promise.
     unsafe { give(to, Box::into_raw(Box::new(domain))) };
 }
