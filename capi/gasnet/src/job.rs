@@ -98,11 +98,7 @@ pub(crate) fn is_here() -> bool {
 
 /// The program is one of PAR or PARSYNC.
 pub(crate) fn allow_threads() {
-    let told = with_rank("gex_Client_Init", |rank| {
-        rank.comes_from_threads();
-        Ok(())
-    });
-    told.unwrap_or_else(|why| die(&why.to_string()));
+    with_rank("gex_Client_Init", |rank| rank.comes_from_threads());
     HAS_THREADS.store(true, Ordering::Relaxed);
 }
 
@@ -192,32 +188,37 @@ pub(crate) fn with_world<R>(f: impl FnOnce(&WorldRef<'_>) -> R) -> R {
 }
 
 /// The rank, for a call that communicates.
-pub(crate) fn with_rank<R>(function: &str, f: impl FnOnce(&mut CRank) -> Result<R, GasError>) -> Result<R, GasError> {
+#[inline]
+pub(crate) fn with_rank<R>(function: &str, f: impl FnOnce(&mut CRank) -> R) -> R {
     check(function);
     let _locked = lock();
     under_lock(f)
 }
 
 /// The same; `None`: another thread is in the library.
-pub(crate) fn try_rank<R>(
-    function: &str,
-    f: impl FnOnce(&mut CRank) -> Result<R, GasError>,
-) -> Option<Result<R, GasError>> {
+#[inline]
+pub(crate) fn try_rank<R>(function: &str, f: impl FnOnce(&mut CRank) -> R) -> Option<R> {
     check(function);
     let _locked = try_lock()?;
     Some(under_lock(f))
 }
 
 #[inline]
-fn under_lock<R>(f: impl FnOnce(&mut CRank) -> Result<R, GasError>) -> Result<R, GasError> {
+fn under_lock<R>(f: impl FnOnce(&mut CRank) -> R) -> R {
     let job = job();
     // SAFETY: the rank lives below `main` (`enter`). This is the only reference to it: the lock keeps other
     // threads out, and the functions of a rank run C code in handlers alone, in which `check` refuses a
     // second.
-    let rank = unsafe { &mut *job.rank };
-    match f(rank) {
-        Err(GasError::Interrupted(_)) => ended(),
-        other => other,
+    f(unsafe { &mut *job.rank })
+}
+
+/// A call of the rank failed: the job ends, or has ended.
+#[cold]
+#[inline(never)]
+pub(crate) fn failed(function: &str, why: &GasError) -> ! {
+    match why {
+        GasError::Interrupted(_) => ended(),
+        why => die(&format!("{function}: {why}")),
     }
 }
 

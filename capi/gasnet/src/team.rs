@@ -79,13 +79,12 @@ impl Team {
         function: &str,
         f: impl FnOnce(&mut hamr_gas::Team, &mut CRank) -> Result<R, GasError>,
     ) -> R {
-        let called = self.inner.with(|inner| {
-            job::with_rank(function, |rank| match inner {
-                Some(team) => f(team, rank),
-                None => Err(GasError::NotAttached),
+        self.inner.with(|inner| {
+            job::with_rank(function, |rank| {
+                let called = inner.as_mut().ok_or(GasError::NotAttached).and_then(|team| f(team, rank));
+                called.unwrap_or_else(|why| job::failed(function, &why))
             })
-        });
-        called.unwrap_or_else(|why| die(&format!("{function}: {why}")))
+        })
     }
 
     /// # Safety

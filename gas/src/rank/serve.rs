@@ -176,7 +176,7 @@ impl<S> Rank<'_, S> {
         self.idle = SPINS;
         self.polls = 0;
         let this = &*self;
-        let is_there = || has_more(this) || this.barrier.has_news(this) || this.has_news();
+        let is_there = || has_more(this) || this.barrier.has_news() || this.has_news();
         self.task.wait_for_ranks(LONGEST_WAIT_US, is_there)?;
         Ok(())
     }
