@@ -13,6 +13,7 @@ use crate::team::Team;
 use hamr_comm::abi::window::Window;
 use hamr_gas::{Amo, Collective, CollectiveCall};
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -30,6 +31,11 @@ struct Domain {
     tm: *const Team,
     cdata: AtomicPtr<c_void>,
 }
+
+const _: () = {
+    assert!(offset_of!(Domain, data_type) == 0 && offset_of!(Domain, ops) == 4);
+    assert!(offset_of!(Domain, jobranks) == 8 && offset_of!(Domain, size) == 16);
+};
 
 /// Makes a domain; all members of the team call it, with the same type and operations, and none waits for another. They are
 /// compared when all have come.

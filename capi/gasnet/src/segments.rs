@@ -5,6 +5,7 @@
 
 use crate::die::die;
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -74,7 +75,12 @@ pub(crate) const MAX_RANKS: usize = 64;
 static MAPPED: [Mapped; MAX_RANKS] = [const { Mapped::none() }; MAX_RANKS];
 /// That of no rank.
 pub(crate) static NO_SEGMENT: Mapped = Mapped::none();
-const _: () = assert!(size_of::<Mapped>() == 64, "`struct hamr_gex_mapped` of the header");
+// The header's structures, as `tests/names.c` asserts them there.
+const _: () = {
+    assert!(size_of::<Mapped>() == 64);
+    assert!(offset_of!(Mapped, owner) == 0 && offset_of!(Mapped, words) == 8);
+    assert!(offset_of!(Mapped, local) == 16 && offset_of!(Mapped, size) == 24);
+};
 
 /// The segment of a rank of the job.
 pub(crate) fn mapped(rank: u32) -> &'static Mapped {

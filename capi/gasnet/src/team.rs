@@ -9,6 +9,7 @@ use crate::job::{self, CRank, Common, common};
 use crate::segments::{MAX_RANKS, Mapped, NO_SEGMENT, mapped};
 use hamr_gas::GasError;
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
@@ -29,6 +30,8 @@ pub(crate) struct Team {
     pub(crate) scratch: AtomicPtr<c_void>,
     pub(crate) scratch_len: AtomicU64,
 }
+
+const _: () = assert!(offset_of!(Team, rank) == 0 && offset_of!(Team, size) == 4 && offset_of!(Team, mapped) == 8);
 
 /// Bytes that a rank can say in a step.
 pub(crate) const STEP_BYTES: usize = hamr_gas::Team::PART;
