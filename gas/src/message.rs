@@ -116,6 +116,16 @@ impl<'m> Msg<'m> {
         }
     }
 
+    /// Where a medium message has its payload until its handler ends, at a multiple of 64, if it is in no private memory: for
+    /// interfaces in other languages, which read it there in the place of a copy.
+    #[doc(hidden)]
+    pub fn payload_in_place(&self) -> Option<(core::ptr::NonNull<u8>, usize)> {
+        match self.payload {
+            Payload::Chunk { window, at, len, .. } => Some((window.part(at, len as u64).ok()?.address(), len)),
+            _ => None,
+        }
+    }
+
     /// Where the payload of a long message is. Without bytes it is where the sender has said, inside of the segment or not.
     pub fn landed(&self) -> Option<SegRange> {
         match self.payload {

@@ -108,32 +108,7 @@ typedef struct {
   gex_EP_Index_t gex_ep_index;
 } gex_EP_Location_t;
 
-/* What the inlined calls below read of a team, and of a rank's segment. The library has the same
- * structures (src/segments.rs, src/team.rs). */
-struct hamr_gex_tm {
-  uint32_t rank, size;
-  const gex_Rank_t *jobranks; /* NULL: each rank is its own */
-};
-struct hamr_gex_mapped {
-  uintptr_t owner; /* its address at its owner */
-  char *local;     /* its address here */
-  uintptr_t size;
-  uint64_t off;
-};
-extern struct hamr_gex_mapped hamr_gex_mapped[GASNET_MAXNODES];
-/* The team of all ranks. */
-extern struct hamr_gex_tm hamr_gex_all;
-
-void hamr_gex_outside(const char *function, gex_TM_t tm, gex_Rank_t rank, const void *addr, size_t nbytes)
-    __attribute__((noreturn, cold));
-void hamr_gex_restricted(const char *function) __attribute__((noreturn, cold));
-#if defined(GASNET_SEQ)
-extern int hamr_gex_is_restricted;
-#define HAMR_GEX_IS_RESTRICTED() hamr_gex_is_restricted
-#else /* each thread by itself */
-int hamr_gex_is_thread_restricted(void);
-#define HAMR_GEX_IS_RESTRICTED() hamr_gex_is_thread_restricted()
-#endif
+#include <hamr_gasnet_block.h>
 
 /* Client, endpoints, segments. */
 
@@ -187,8 +162,8 @@ int gex_EP_RegisterHandlers(gex_EP_t ep, gex_AM_Entry_t *table, size_t numentrie
 gex_Client_t gex_TM_QueryClient(gex_TM_t tm);
 gex_EP_t gex_TM_QueryEP(gex_TM_t tm);
 gex_Flags_t gex_TM_QueryFlags(gex_TM_t tm);
-gex_Rank_t gex_TM_QueryRank(gex_TM_t tm);
-gex_Rank_t gex_TM_QuerySize(gex_TM_t tm);
+static inline gex_Rank_t gex_TM_QueryRank(gex_TM_t tm) { return hamr_gex_team("gex_TM_QueryRank", tm)->rank; }
+static inline gex_Rank_t gex_TM_QuerySize(gex_TM_t tm) { return hamr_gex_team("gex_TM_QuerySize", tm)->size; }
 void gex_TM_SetCData(gex_TM_t tm, const void *val);
 void *gex_TM_QueryCData(gex_TM_t tm);
 size_t gex_TM_Split(gex_TM_t *new_tm_p, gex_TM_t parent_tm, int color, int key, void *scratch_addr,
@@ -203,8 +178,8 @@ gex_EP_Location_t gex_TM_TranslateRankToEP(gex_TM_t tm, gex_Rank_t rank, gex_Fla
 
 /* The job. */
 
-gex_Rank_t gex_System_QueryJobRank(void);
-gex_Rank_t gex_System_QueryJobSize(void);
+static inline gex_Rank_t gex_System_QueryJobRank(void) { return hamr_gex_all.rank; }
+static inline gex_Rank_t gex_System_QueryJobSize(void) { return hamr_gex_all.size; }
 int gex_System_GetVerboseErrors(void);
 void gex_System_SetVerboseErrors(int enable);
 uint64_t gex_System_QueryMaxThreads(void);
@@ -271,9 +246,9 @@ int gasnet_barrier_try(int id, int flags);
 int gasnet_barrier(int id, int flags);
 int gasnet_barrier_result(int *id);
 
-gasnet_node_t gasnet_mynode(void);
+static inline gasnet_node_t gasnet_mynode(void) { return hamr_gex_all.rank; }
 #define gasneti_mynode gasnet_mynode() /* a name of GASNet's own, which programs print */
-gasnet_node_t gasnet_nodes(void);
+static inline gasnet_node_t gasnet_nodes(void) { return hamr_gex_all.size; }
 uintptr_t gasnet_getMaxLocalSegmentSize(void);
 uintptr_t gasnet_getMaxGlobalSegmentSize(void);
 char *gasnet_getenv(const char *name);
@@ -518,16 +493,27 @@ HAMR_GEX_EACH(HAMR_GEX_AM)
 #define gex_AM_CommitReplyLong_v2(...)                                                                              \
   HAMR_GEX_JOIN_V2(gex_AM_CommitReplyLong, HAMR_GEX_BEHIND5(__VA_ARGS__))(__VA_ARGS__)
 
-/* Events. Puts and gets are complete when they return, so only collectives have some. */
+/* Events. Puts and gets are complete when they return, so only collectives have some; what has happened is asked for and
+ * awaited without a call. */
 
-int gex_Event_Test(gex_Event_t event);
-void gex_Event_Wait(gex_Event_t event);
+int hamr_gex_event_test(gex_Event_t event);
+void hamr_gex_event_wait(gex_Event_t event);
+int hamr_gex_nbi_test(void);
+static inline int gex_Event_Test(gex_Event_t event) {
+  return event == GEX_EVENT_INVALID && !HAMR_GEX_MAY_BE_RESTRICTED() ? 0 : hamr_gex_event_test(event);
+}
+static inline void gex_Event_Wait(gex_Event_t event) {
+  if (event != GEX_EVENT_INVALID || HAMR_GEX_MAY_BE_RESTRICTED()) hamr_gex_event_wait(event);
+}
 int gex_Event_TestSome(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags);
 void gex_Event_WaitSome(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags);
 int gex_Event_TestAll(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags);
 void gex_Event_WaitAll(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags);
 gex_Event_t gex_Event_QueryLeaf(gex_Event_t root, gex_EC_t event_category);
-int gex_NBI_Test(gex_EC_t event_mask, gex_Flags_t flags);
+static inline int gex_NBI_Test(gex_EC_t event_mask, gex_Flags_t flags) {
+  (void)event_mask, (void)flags;
+  return HAMR_GEX_MAY_BE_RESTRICTED() ? hamr_gex_nbi_test() : 0;
+}
 void gex_NBI_Wait(gex_EC_t event_mask, gex_Flags_t flags);
 void gex_NBI_BeginAccessRegion(gex_Flags_t flags);
 gex_Event_t gex_NBI_EndAccessRegion(gex_Flags_t flags);
@@ -539,50 +525,8 @@ static inline void gex_Coll_BarrierBlocking(gex_TM_t tm, gex_Flags_t flags) {
 
 /* One-sided memory. */
 
-/* Where bytes of a rank's segment are in this process. */
-static inline char *hamr_gex_at(const char *function, gex_TM_t tm, gex_Rank_t rank, const void *addr, size_t nbytes) {
-  if (__builtin_expect(HAMR_GEX_IS_RESTRICTED(), 0)) hamr_gex_restricted(function);
-  if (__builtin_expect(rank < tm->size, 1)) {
-    const struct hamr_gex_mapped *const there = &hamr_gex_mapped[tm->jobranks ? tm->jobranks[rank] : rank];
-    const uintptr_t off = (uintptr_t)addr - there->owner;
-    if (__builtin_expect(off <= there->size && nbytes <= there->size - off, 1)) return there->local + off;
-  }
-  if (rank < tm->size && !nbytes) return hamr_gex_mapped[0].local;
-  hamr_gex_outside(function, tm, rank, addr, nbytes);
-}
-/* Words are copied as one, like what a processor stores. */
-static inline void hamr_gex_copy(char *to, const char *from, size_t nbytes) {
-  switch (nbytes) {
-    case 1: *(volatile char *)to = *from; break;
-    case 4:
-      if (!(((uintptr_t)to | (uintptr_t)from) & 3)) {
-        __atomic_store_n((uint32_t *)to, __atomic_load_n((const uint32_t *)from, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-        break;
-      }
-      memmove(to, from, 4);
-      break;
-    case 8:
-      if (!(((uintptr_t)to | (uintptr_t)from) & 7)) {
-        __atomic_store_n((uint64_t *)to, __atomic_load_n((const uint64_t *)from, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-        break;
-      }
-      memmove(to, from, 8);
-      break;
-    default: memmove(to, from, nbytes);
-  }
-}
 static inline void hamr_gex_leaf(gex_Event_t *lc_opt) {
   if ((uintptr_t)lc_opt > (uintptr_t)GEX_EVENT_GROUP) *lc_opt = GEX_EVENT_INVALID;
-}
-static inline void hamr_gex_put(const char *function, gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src,
-                                size_t nbytes) {
-  hamr_gex_copy(hamr_gex_at(function, tm, rank, dest, nbytes), (const char *)src, nbytes);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
-}
-static inline void hamr_gex_get(const char *function, gex_TM_t tm, void *dest, gex_Rank_t rank, const void *src,
-                                size_t nbytes) {
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  hamr_gex_copy((char *)dest, hamr_gex_at(function, tm, rank, src, nbytes), nbytes);
 }
 static inline int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes,
                                       gex_Flags_t flags) {
@@ -621,20 +565,15 @@ static inline gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void *dest, gex_Rank_t rank
   hamr_gex_get("gex_RMA_GetNB", tm, dest, rank, src, nbytes);
   return GEX_EVENT_INVALID;
 }
-/* Little-endian: the value's low bytes come first. */
 static inline gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *src, size_t nbytes,
                                                      gex_Flags_t flags) {
-  gex_RMA_Value_t value = 0;
   (void)flags;
-  if (nbytes > sizeof value) hamr_gex_outside("gex_RMA_GetBlockingVal", tm, rank, src, nbytes);
-  hamr_gex_get("gex_RMA_GetBlockingVal", tm, &value, rank, src, nbytes);
-  return value;
+  return hamr_gex_get_value("gex_RMA_GetBlockingVal", tm, rank, src, nbytes);
 }
 static inline int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value,
                                          size_t nbytes, gex_Flags_t flags) {
   (void)flags;
-  if (nbytes > sizeof value) hamr_gex_outside("gex_RMA_PutBlockingVal", tm, rank, dest, nbytes);
-  hamr_gex_put("gex_RMA_PutBlockingVal", tm, rank, dest, &value, nbytes);
+  hamr_gex_put_value("gex_RMA_PutBlockingVal", tm, rank, dest, value, nbytes);
   return 0;
 }
 static inline int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,

@@ -9,6 +9,7 @@ use crate::handlers::{self, ANY, Entry, Function};
 use crate::segments::{bound, set_boards, set_limit};
 use crate::team::{self, Team};
 use crate::{bind, board, job, objects, start};
+use hamr_gas::GasError;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -38,7 +39,7 @@ unsafe fn init(mode: *const c_char) -> c_int {
     if unsafe { CStr::from_ptr(mode) } != c"SEQ" {
         job::allow_threads();
     }
-    let attached = job::with_rank("gex_Client_Init", |rank| {
+    let attached: Result<_, GasError> = job::with_rank("gex_Client_Init", |rank| {
         rank.attach(&handlers::TABLE)?;
         team::begin(rank)?;
         Ok(rank.max_medium())
@@ -48,6 +49,7 @@ unsafe fn init(mode: *const c_char) -> c_int {
             job::set_max_medium(bytes);
             0
         }
+        Err(why @ GasError::Interrupted(_)) => job::failed("gex_Client_Init", &why),
         Err(why) => {
             complain(&why.to_string());
             ERR_RESOURCE

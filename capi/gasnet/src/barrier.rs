@@ -5,17 +5,18 @@
 
 use crate::die::die;
 use crate::errors::{ERR_BARRIER_MISMATCH, ERR_NOT_READY, give};
-use crate::job::{self, common};
-use crate::progress;
+use crate::{job, progress};
 use hamr_gas::{BarrierName, GasError};
 use std::ffi::c_int;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const ANONYMOUS: c_int = 1;
 const MISMATCH: c_int = 2;
 
-/// The name of the last barrier, if it had one; an error: a mismatch.
-static LAST: Mutex<Result<Option<u32>, ()>> = Mutex::new(Ok(None));
+/// The name of the last barrier; [`NO_NAME`]: it had none; [`OTHER_NAMES`]: a mismatch.
+static LAST: AtomicU64 = AtomicU64::new(NO_NAME);
+const NO_NAME: u64 = 1 << 32;
+const OTHER_NAMES: u64 = 2 << 32;
 
 fn name(id: c_int, flags: c_int) -> BarrierName {
     match flags {
@@ -28,30 +29,39 @@ fn name(id: c_int, flags: c_int) -> BarrierName {
 #[unsafe(no_mangle)]
 extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     const FUNCTION: &str = "gasnet_barrier_notify";
-    let notified = job::with_rank(FUNCTION, |rank| rank.barrier_notify(name(id, flags)));
-    notified.unwrap_or_else(|why| failed(FUNCTION, &why));
+    job::with_rank(FUNCTION, |rank| {
+        if let Err(why) = rank.barrier_notify(name(id, flags)) {
+            failed(FUNCTION, &why);
+        }
+    });
 }
 
+#[cold]
 fn failed(function: &str, why: &GasError) -> ! {
     match why {
         GasError::BarrierOrder { notified: true } => {
             die(&format!("{function}: the last barrier was notified and not waited for"))
         }
         GasError::BarrierOrder { notified: false } => die(&format!("{function}: no barrier was notified")),
-        why => die(&format!("{function}: {why}")),
+        why => job::failed(function, why),
     }
 }
 
-/// How the barrier ended, if it has. Not while another thread is in the library.
-fn end(function: &str, id: c_int, flags: c_int) -> Option<c_int> {
-    let last = match job::try_rank(function, |rank| rank.barrier_try(name(id, flags)))? {
-        Ok(None) => return None,
-        Ok(Some(name)) => Ok(name),
-        Err(GasError::BarrierNames { .. }) => Err(()),
-        Err(why) => failed(function, &why),
-    };
-    *common(&LAST) = last;
-    Some(if last.is_err() { ERR_BARRIER_MISMATCH } else { 0 })
+/// How the barrier ended, if it has, or does so soon. Not while another thread is in the library.
+fn end(function: &str, id: c_int, flags: c_int, waits: bool) -> Option<c_int> {
+    let last = job::try_rank(function, |rank| {
+        let tried = match rank.barrier_try(name(id, flags)) {
+            Ok(None) if waits && rank.barrier_comes_soon() => rank.barrier_try(name(id, flags)),
+            tried => tried,
+        };
+        match tried {
+            Ok(ended) => ended.map(|name| name.map_or(NO_NAME, u64::from)),
+            Err(GasError::BarrierNames { .. }) => Some(OTHER_NAMES),
+            Err(why) => failed(function, &why),
+        }
+    })??;
+    LAST.store(last, Relaxed);
+    Some(if last == OTHER_NAMES { ERR_BARRIER_MISMATCH } else { 0 })
 }
 
 #[unsafe(no_mangle)]
@@ -59,7 +69,7 @@ extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     const FUNCTION: &str = "gasnet_barrier_wait";
     job::check(FUNCTION);
     loop {
-        match end(FUNCTION, id, flags) {
+        match end(FUNCTION, id, flags, true) {
             Some(result) => return result,
             None => progress::poll_idle(FUNCTION),
         }
@@ -70,7 +80,7 @@ extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
 extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     const FUNCTION: &str = "gasnet_barrier_try";
     progress::poll(FUNCTION);
-    end(FUNCTION, id, flags).unwrap_or(ERR_NOT_READY)
+    end(FUNCTION, id, flags, false).unwrap_or(ERR_NOT_READY)
 }
 
 #[unsafe(no_mangle)]
@@ -85,13 +95,13 @@ extern "C" fn gasnet_barrier(id: c_int, flags: c_int) -> c_int {
 /// A place for the name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gasnet_barrier_result(id: *mut c_int) -> c_int {
-    match *common(&LAST) {
-        Ok(Some(name)) => {
+    match LAST.load(Relaxed) {
+        NO_NAME => 1,
+        OTHER_NAMES => 0,
+        name => {
             // SAFETY: the caller's promise.
             unsafe { give(id, name as c_int) };
             0
         }
-        Ok(None) => 1,
-        Err(()) => 0,
     }
 }

@@ -104,11 +104,8 @@ fn reduce(team: &'static Team, arguments: Arguments) -> *mut Operation {
     }
     let source = Bytes { at: source.cast_mut().cast(), len };
     let target = target.map(|at| Bytes { at: at.cast(), len });
-    begin(
-        function,
-        team,
-        What::Reduce(Reduce { join, data_type, op, element, root, source, target, parts: Vec::new() }),
-    )
+    let reduce = Reduce { join, data_type, op, element, root, source, target, parts: Vec::new() };
+    begin(function, team, What::Reduce(Box::new(reduce)))
 }
 
 /// Joins the operands of all members at one.

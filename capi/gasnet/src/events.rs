@@ -1,5 +1,5 @@
 //! Tests and waits. Puts, gets and messages are complete when their calls return, so only collectives
-//! have events.
+//! have events, and the header answers for the others.
 
 #![expect(unsafe_code)]
 // UNSAFETY: events are pointers in C, and lists of them.
@@ -54,7 +54,7 @@ fn wait(function: &str, mut ready: impl FnMut() -> bool) {
 /// # Safety
 /// An event that was not synchronised.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn gex_Event_Test(event: Event) -> c_int {
+unsafe extern "C" fn hamr_gex_event_test(event: Event) -> c_int {
     look("gex_Event_Test");
     // SAFETY: the caller's promise.
     let happened = unsafe { test("gex_Event_Test", event) };
@@ -66,7 +66,7 @@ unsafe extern "C" fn gex_Event_Test(event: Event) -> c_int {
 /// # Safety
 /// An event that was not synchronised.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn gex_Event_Wait(event: Event) {
+unsafe extern "C" fn hamr_gex_event_wait(event: Event) {
     // SAFETY: the caller's promise.
     wait("gex_Event_Wait", || unsafe { test("gex_Event_Wait", event) });
 }
@@ -153,7 +153,7 @@ extern "C" fn gex_Event_QueryLeaf(_root: Event, _category: u32) -> Event {
     null_mut()
 }
 #[unsafe(no_mangle)]
-extern "C" fn gex_NBI_Test(_mask: u32, _flags: u32) -> c_int {
+extern "C" fn hamr_gex_nbi_test() -> c_int {
     look("gex_NBI_Test");
     0
 }

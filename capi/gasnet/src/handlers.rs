@@ -142,6 +142,9 @@ fn run(at: u8, message: Msg<'_>, reply: Option<Token<'_>>) {
             (4, Some((at, range.len as usize)))
         }
         (Kinds::SHORT, _) => (1, None),
+        // The chunk of the request is its sender's again when the reply to it is published, that of a reply when it is released:
+        // behind the handler. It may read and write there, as in a segment.
+        _ if let Some((at, len)) = message.payload_in_place() => (2, Some((at.as_ptr(), len))),
         _ => {
             let len = message.payload_len();
             let buffer = job::handler_buffer(len);

@@ -13,7 +13,6 @@ use hamr_comm::world::{GasWorld, WorldRef};
 use hamr_comm::{Fault, Task};
 use hamr_gas::{GasError, Rank};
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -51,9 +50,18 @@ std::thread_local! {
     static BUFFER: RefCell<Vec<u128>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the thread of `main` is in, in SEQ: bits of [`restriction`].
-#[unsafe(export_name = "hamr_gex_is_restricted")]
-static RESTRICTED: AtomicI32 = AtomicI32::new(0);
+/// What the header looks at before it does without the library: see [`set_restriction`].
+#[repr(C)]
+struct MayBe {
+    /// In SEQ what the thread of `main` is in: bits of [`restriction`]. Else those of a handler that runs, which has the
+    /// lock.
+    now: AtomicI32,
+    /// Where several threads call: one has ever been in something else, and may be.
+    ever: AtomicI32,
+}
+
+#[unsafe(export_name = "hamr_gex_may_be_restricted")]
+static MAY_BE: MayBe = MayBe { now: AtomicI32::new(0), ever: AtomicI32::new(0) };
 
 /// Why calls are not allowed.
 pub(crate) mod restriction {
@@ -90,11 +98,7 @@ pub(crate) fn is_here() -> bool {
 
 /// The program is one of PAR or PARSYNC.
 pub(crate) fn allow_threads() {
-    let told = with_rank("gex_Client_Init", |rank| {
-        rank.comes_from_threads();
-        Ok(())
-    });
-    told.unwrap_or_else(|why| die(&why.to_string()));
+    with_rank("gex_Client_Init", |rank| rank.comes_from_threads());
     HAS_THREADS.store(true, Ordering::Relaxed);
 }
 
@@ -103,11 +107,18 @@ pub(crate) fn has_threads() -> bool {
     HAS_THREADS.load(Ordering::Relaxed)
 }
 
+#[inline]
 fn job() -> &'static Job {
     match JOB.get() {
         Some(job) if is_here() => job,
-        _ => die("only the thread of main may call this library, but for puts and gets; in GASNET_PAR any thread may"),
+        _ => elsewhere(),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn elsewhere() -> ! {
+    die("only the thread of main may call this library, but for puts and gets; in GASNET_PAR any thread may")
 }
 
 /// The world as a handler of a signal may use it, on any thread; `None`: this process is no rank.
@@ -177,32 +188,57 @@ pub(crate) fn with_world<R>(f: impl FnOnce(&WorldRef<'_>) -> R) -> R {
 }
 
 /// The rank, for a call that communicates.
-pub(crate) fn with_rank<R>(function: &str, f: impl FnOnce(&mut CRank) -> Result<R, GasError>) -> Result<R, GasError> {
+#[inline]
+pub(crate) fn with_rank<R>(function: &str, f: impl FnOnce(&mut CRank) -> R) -> R {
     check(function);
     let _locked = lock();
     under_lock(f)
 }
 
 /// The same; `None`: another thread is in the library.
-pub(crate) fn try_rank<R>(
-    function: &str,
-    f: impl FnOnce(&mut CRank) -> Result<R, GasError>,
-) -> Option<Result<R, GasError>> {
+#[inline]
+pub(crate) fn try_rank<R>(function: &str, f: impl FnOnce(&mut CRank) -> R) -> Option<R> {
     check(function);
     let _locked = try_lock()?;
     Some(under_lock(f))
 }
 
 #[inline]
-fn under_lock<R>(f: impl FnOnce(&mut CRank) -> Result<R, GasError>) -> Result<R, GasError> {
+fn under_lock<R>(f: impl FnOnce(&mut CRank) -> R) -> R {
     let job = job();
     // SAFETY: the rank lives below `main` (`enter`). This is the only reference to it: the lock keeps other
     // threads out, and the functions of a rank run C code in handlers alone, in which `check` refuses a
     // second.
-    let rank = unsafe { &mut *job.rank };
-    match f(rank) {
-        Err(GasError::Interrupted(_)) => ended(),
-        other => other,
+    f(unsafe { &mut *job.rank })
+}
+
+/// A call of the rank failed: the job ends, or has ended.
+#[cold]
+#[inline(never)]
+pub(crate) fn failed(function: &str, why: &GasError) -> ! {
+    match why {
+        GasError::Interrupted(_) => ended(),
+        why => die(&format!("{function}: {why}")),
+    }
+}
+
+/// What all threads have in common and use all the time: under the lock, which is the only one.
+pub(crate) struct Common<T>(RefCell<T>);
+
+// SAFETY: `with` is the one way to the value, by threads that may call the library, under the lock: in SEQ that of `main` alone.
+unsafe impl<T: Send> Sync for Common<T> {}
+
+impl<T> Common<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(RefCell::new(value))
+    }
+
+    /// Its use, in which there is no other.
+    #[inline]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        job();
+        let _locked = lock();
+        f(&mut self.0.borrow_mut())
     }
 }
 
@@ -226,15 +262,23 @@ pub(crate) fn is_handler() -> bool {
 }
 
 /// Refuses a call where the specification forbids it.
+#[inline]
 pub(crate) fn check(function: &str) {
     let bits = restriction();
     if bits != 0 {
-        die(&format!("{function}: {}", why(bits)));
+        refuse(function, bits);
     }
 }
 
+#[cold]
+#[inline(never)]
+fn refuse(function: &str, bits: i32) -> ! {
+    die(&format!("{function}: {}", why(bits)))
+}
+
+#[inline]
 pub(crate) fn restriction() -> i32 {
-    if has_threads() { BITS.get() } else { RESTRICTED.load(Ordering::Relaxed) }
+    if has_threads() { BITS.get() } else { MAY_BE.now.load(Ordering::Relaxed) }
 }
 
 /// This thread may call nothing but replies, queries and locks until [`lift`].
@@ -246,11 +290,19 @@ pub(crate) fn lift(bits: i32) {
     set_restriction(restriction() & !bits);
 }
 
+/// Each thread reads in the header what it has stored here itself, so no order is needed.
 fn set_restriction(bits: i32) {
-    if has_threads() {
-        BITS.set(bits);
-    } else {
-        RESTRICTED.store(bits, Ordering::Relaxed);
+    const HANDLER: i32 = restriction::REQUEST_HANDLER | restriction::REPLY_HANDLER;
+    if !has_threads() {
+        return MAY_BE.now.store(bits, Ordering::Relaxed);
+    }
+    let before = BITS.replace(bits);
+    // Handlers run one at a time, under the lock.
+    if (before ^ bits) & HANDLER != 0 {
+        MAY_BE.now.store(bits & HANDLER, Ordering::Relaxed);
+    }
+    if bits & !HANDLER != 0 && MAY_BE.ever.load(Ordering::Relaxed) == 0 {
+        MAY_BE.ever.store(1, Ordering::Relaxed);
     }
 }
 
@@ -262,23 +314,6 @@ fn why(bits: i32) -> &'static str {
         bits if bits & restriction::REQUEST_HANDLER != 0 => "a handler of a request may only reply",
         _ => "a handler of a reply may not communicate",
     }
-}
-
-/// What this thread is in, for the header.
-#[unsafe(no_mangle)]
-extern "C" fn hamr_gex_is_thread_restricted() -> i32 {
-    restriction()
-}
-
-/// [`check`] for the header.
-///
-/// # Safety
-/// A string of C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hamr_gex_restricted(function: *const c_char) -> ! {
-    // SAFETY: the caller's promise.
-    let function = unsafe { CStr::from_ptr(function) };
-    die(&format!("{}: {}", function.to_string_lossy(), why(restriction())))
 }
 
 /// Memory for the payload of a message whose handler runs: one at a time.

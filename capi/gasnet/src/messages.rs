@@ -99,7 +99,8 @@ fn check_long(function: &str, data: &[u8]) {
     }
 }
 
-/// Sends a request. 1: it would have waited, and may not.
+/// Sends a request. 1: it would have waited, and may not. A copy for each category.
+#[inline(always)]
 pub(crate) fn request(
     function: &str,
     tm: &Team,
@@ -114,24 +115,32 @@ pub(crate) fn request(
         die(&format!("{function}: expected a handler of 128 to 255, got {handler}"));
     }
     loop {
-        let sent = job::with_rank(function, |gas| match payload {
-            Payload::Short => gas.try_request_short(to, handler, args),
-            Payload::Medium(data) => {
-                check_medium(function, data);
-                gas.try_request_medium(to, handler, args, data)
-            }
-            Payload::Long(data, at) => {
-                check_long(function, data);
-                gas.try_request_long(to, handler, args, data, destination(function, to.0, data, at))
+        let is_sent = job::with_rank(function, |gas| {
+            let sent = match payload {
+                Payload::Short => gas.try_request_short(to, handler, args),
+                Payload::Medium(data) => {
+                    check_medium(function, data);
+                    gas.try_request_medium(to, handler, args, data)
+                }
+                Payload::Long(data, at) => {
+                    check_long(function, data);
+                    gas.try_request_long(to, handler, args, data, destination(function, to.0, data, at))
+                }
+            };
+            match sent {
+                Ok(()) => true,
+                Err(GasError::Busy) => false,
+                Err(why) => job::failed(function, &why),
             }
         });
-        match sent {
-            Ok(()) => return 0,
-            Err(GasError::Busy) if flags & IMMEDIATE != 0 => return 1,
-            // Other threads may use the library between two polls.
-            Err(GasError::Busy) => progress::poll_idle(function),
-            Err(why) => die(&format!("{function}: {why}")),
+        if is_sent {
+            return 0;
         }
+        if flags & IMMEDIATE != 0 {
+            return 1;
+        }
+        // Other threads may use the library between two polls.
+        progress::poll_idle(function);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::die::die;
 use crate::errors::{ERR_BAD_ARG, ERR_NOT_INIT, give};
+use crate::job;
 use crate::segments::{bound, longest, mapped};
 use crate::team::{self, Team};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -224,12 +225,38 @@ unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
     null_mut()
 }
 
-/// A put or get that leaves a segment.
+/// Where bytes of a rank's segment are in this process: for the header, which knows by itself where most are.
 ///
 /// # Safety
 /// A string of C, and a team.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn hamr_gex_outside(
+unsafe extern "C" fn hamr_gex_reach(
+    function: *const c_char,
+    tm: *const Team,
+    rank: u32,
+    address: *const c_void,
+    bytes: usize,
+) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let team = unsafe { Team::of(tm) };
+    let member = (rank < team.size()).then(|| mapped(team.jobrank("", rank)));
+    let off = member.and_then(|of| of.offset(address.addr(), bytes));
+    match (job::restriction(), member, off) {
+        (0, Some(of), Some(off)) => of.local().wrapping_add(off as usize),
+        // Any memory.
+        (0, Some(_), None) if bytes == 0 => mapped(0).local(),
+        // SAFETY: as above.
+        _ => unsafe { hamr_gex_unreached(function, tm, rank, address, bytes) },
+    }
+}
+
+/// A call that is not allowed now, or leaves the segment.
+///
+/// # Safety
+/// As [`hamr_gex_reach`].
+#[cold]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hamr_gex_unreached(
     function: *const c_char,
     tm: *const Team,
     rank: u32,
@@ -238,9 +265,9 @@ unsafe extern "C" fn hamr_gex_outside(
 ) -> ! {
     // SAFETY: the caller's promise.
     let function = unsafe { CStr::from_ptr(function) }.to_string_lossy();
+    job::check(&function);
     // SAFETY: the caller's promise.
-    let tm = unsafe { Team::of(tm) };
-    let jobrank = tm.jobrank(&function, rank);
+    let jobrank = unsafe { Team::of(tm) }.jobrank(&function, rank);
     let of = mapped(jobrank);
     die(&format!(
         "{function}: expected bytes in the segment of rank {jobrank}, {:#x} to {:#x}, got {bytes} at {address:p}",

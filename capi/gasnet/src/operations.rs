@@ -4,13 +4,11 @@
 #![expect(unsafe_code)]
 // UNSAFETY: events are pointers in C.
 
-use crate::job;
+use crate::job::{self, Common};
 use crate::memory::Bytes;
 use crate::reduce::Reduce;
 use crate::team::{STEP_BYTES, Team, check_collective};
 use hamr_gas::{Collective, CollectiveCall, Wish};
-use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, Ordering::Relaxed};
 
 /// What a collective does.
@@ -22,7 +20,7 @@ pub(crate) enum What {
         source: Option<Bytes>,
         target: Bytes,
     },
-    Reduce(Reduce),
+    Reduce(Box<Reduce>),
     /// Into teams; a color and a key, the new team's scratch, what was said, and the team.
     Split {
         color: Option<u32>,
@@ -59,13 +57,19 @@ struct Work {
 }
 
 /// An operation that is under way.
-struct Open(*mut Operation);
+#[derive(Clone, Copy)]
+struct Open {
+    event: *mut Operation,
+    team: &'static Team,
+}
 
 // SAFETY: it is used under `job::lock`.
 unsafe impl Send for Open {}
 
 /// In the order in which they were begun.
-static OPEN: Mutex<VecDeque<Open>> = Mutex::new(VecDeque::new());
+static OPEN: Common<Vec<Open>> = Common::new(Vec::new());
+/// A part on its way between a team and the program's memory.
+static PART: Common<[u8; STEP_BYTES]> = Common::new([0; STEP_BYTES]);
 /// How many there are.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
@@ -101,26 +105,31 @@ fn piece(len: usize, step: usize) -> (usize, usize) {
 impl What {
     /// Begins a step.
     fn say(&mut self, function: &str, team: &Team, step: usize) {
-        let mut part = [0; STEP_BYTES];
-        let (call, len) = match self {
+        let say = |call, part: &[u8]| team.with(function, |team, rank| team.say(rank, call, part));
+        match self {
             Self::Split { color, key, scratch, wish, .. } => {
                 *wish = Some(team.with(function, |team, rank| team.say_wish(rank, *color, *key, *scratch)));
-                return;
             }
-            Self::Destroy { .. } => return team.with(function, |team, rank| team.say_end(rank)),
-            Self::Meet(call) => (*call, 0),
+            Self::Destroy { .. } => team.with(function, |team, rank| team.say_end(rank)),
+            Self::Meet(call) => say(*call, &[]),
             Self::Broadcast { root, source, target } => {
                 let call = CollectiveCall::new(Collective::Broadcast, target.len, 1, Some(*root));
-                let (off, len) = source.map_or((0, 0), |_| piece(target.len, step));
-                source.iter().for_each(|source| source.read(off, &mut part[..len]));
-                (call, len)
+                let Some(source) = source else { return say(call, &[]) };
+                let (off, len) = piece(target.len, step);
+                PART.with(|part| {
+                    source.read(off, &mut part[..len]);
+                    say(call, &part[..len]);
+                });
             }
             Self::Reduce(reduce) => {
-                let call = CollectiveCall::new(Collective::Reduce, reduce.source.len, reduce.element, reduce.root);
-                (call.with_operation(reduce.op, reduce.data_type), reduce.part(step, &mut part))
+                let call = CollectiveCall::new(Collective::Reduce, reduce.source.len, reduce.element, reduce.root)
+                    .with_operation(reduce.op, reduce.data_type);
+                PART.with(|part| {
+                    let len = reduce.part(step, part);
+                    say(call, &part[..len]);
+                });
             }
-        };
-        team.with(function, |team, rank| team.say(rank, call, &part[..len]));
+        }
     }
 
     /// All have said their part of a step. True: it was the last.
@@ -132,9 +141,10 @@ impl What {
                 let (off, len) = piece(target.len, step);
                 let is_there = source.is_some_and(|source| source.at == target.at);
                 if !is_there {
-                    let mut bytes = [0; STEP_BYTES];
-                    hear(*root, &mut bytes[..len]);
-                    target.write(off, &bytes[..len]);
+                    PART.with(|part| {
+                        hear(*root, &mut part[..len]);
+                        target.write(off, &part[..len]);
+                    });
                 }
                 off + len >= target.len
             }
@@ -178,41 +188,44 @@ fn start(function: &'static str, team: &'static Team, what: What, is_detached: b
     let work = Work { function, team, what, steps: 0, is_begun: false, is_done: false, is_detached };
     let event = Box::into_raw(Box::new(Operation { is_done: AtomicBool::new(false), work }));
     let _locked = job::lock();
-    LEFT.fetch_add(1, Relaxed);
-    job::common(&OPEN).push_back(Open(event));
+    let left = OPEN.with(|open| {
+        open.push(Open { event, team });
+        open.len()
+    });
+    LEFT.store(left, Relaxed);
     step();
     event
 }
 
 /// All operations that have begun go as far as they can, those of a team in their order. A thread that finds another in
 /// the library leaves them to that one.
+#[inline]
 pub(crate) fn step() {
-    if LEFT.load(Relaxed) == 0 {
-        return;
+    if LEFT.load(Relaxed) != 0 {
+        step_all();
     }
+}
+
+fn step_all() {
     let Some(_locked) = job::try_lock() else { return };
-    let mut open = std::mem::take(&mut *job::common(&OPEN));
-    let (mut waiting, mut ended): (Vec<*const Team>, _) = (Vec::new(), Vec::new());
-    open.retain(|event| {
+    let mut open = OPEN.with(std::mem::take);
+    let mut at = 0;
+    while let Some(&Open { event, team }) = open.get(at) {
+        // Those of its team that were begun before wait.
+        let is_first = !open.iter().take(at).any(|before| std::ptr::eq(before.team, team));
         // SAFETY: it is a box until it is done, and this is the only reference to its work, under the lock: a step calls
         // functions of the program (reductions), to which the library is closed (`restriction::OPERATION`).
-        let work = unsafe { &mut (*event.0).work };
-        let team = std::ptr::from_ref(work.team);
-        if waiting.contains(&team) {
-            return true;
+        let work = unsafe { &mut (*event).work };
+        if is_first {
+            work.step();
         }
-        work.step();
-        if work.is_done {
-            ended.push((event.0, work.is_detached));
-        } else {
-            waiting.push(team);
+        if !work.is_done {
+            at += 1;
+            continue;
         }
-        !work.is_done
-    });
-    LEFT.store(open.len(), Relaxed);
-    *job::common(&OPEN) = open;
-    for (event, is_detached) in ended {
-        if is_detached {
+        open.remove(at);
+        LEFT.store(open.len(), Relaxed);
+        if work.is_detached {
             // SAFETY: a box of `start`, which nothing else knows.
             drop(unsafe { Box::from_raw(event) });
         } else {
@@ -220,6 +233,7 @@ pub(crate) fn step() {
             unsafe { &(*event).is_done }.store(true, Ordering::Release); // E1, partner E2
         }
     }
+    OPEN.with(|place| *place = open);
 }
 
 /// Has it ended? Then it is handed over.

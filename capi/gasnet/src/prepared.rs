@@ -100,7 +100,7 @@ fn prepare(to: To, wish: Wish) -> *mut Prepared {
         // SAFETY: a team (contract of C).
         let rank = RankId(unsafe { Team::of(tm) }.jobrank(function, rank));
         let has_room = job::with_rank(function, |gas| gas.has_room(rank));
-        let has_room = has_room.unwrap_or_else(|why| die(&format!("{function}: {why}")));
+        let has_room = has_room.unwrap_or_else(|why| job::failed(function, &why));
         if flags & messages::IMMEDIATE != 0 && !has_room {
             return null_mut();
         }

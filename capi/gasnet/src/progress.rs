@@ -3,7 +3,6 @@
 #![expect(unsafe_code)]
 // UNSAFETY: exported names.
 
-use crate::die::die;
 use crate::{job, operations};
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -21,9 +20,10 @@ std::thread_local! {
 /// Runs handlers, and steps collectives; how many handlers. A thread that finds another in the library returns at once: that
 /// one polls, or lets the next poll do so.
 pub(crate) fn poll(function: &str) -> u32 {
-    let found = job::try_rank(function, |rank| rank.poll()).map(|found| {
+    let found = job::try_rank(function, |rank| {
+        let found = rank.poll().unwrap_or_else(|why| job::failed(function, &why));
         operations::step();
-        found.unwrap_or_else(|why| die(&format!("{function}: {why}")))
+        found
     });
     if found.unwrap_or(0) == 0 && job::has_threads() {
         // The thread that another one polls for may have no processor.

@@ -13,19 +13,29 @@ use crate::team::Team;
 use hamr_comm::abi::window::Window;
 use hamr_gas::{Amo, Collective, CollectiveCall};
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 const RANK_IS_JOBRANK: u32 = 1 << 13;
 
-/// `gex_AD_t`.
+/// `struct hamr_gex_ad` of the header, and behind it what only the library reads.
+#[repr(C)]
 struct Domain {
-    tm: *const Team,
     data_type: u32,
     ops: u32,
+    /// Of the team, which lasts as long (contract of C).
+    jobranks: *const u32,
+    size: u32,
     flags: u32,
+    tm: *const Team,
     cdata: AtomicPtr<c_void>,
 }
+
+const _: () = {
+    assert!(offset_of!(Domain, data_type) == 0 && offset_of!(Domain, ops) == 4);
+    assert!(offset_of!(Domain, jobranks) == 8 && offset_of!(Domain, size) == 16);
+};
 
 /// Makes a domain; all members of the team call it, with the same type and operations, and none waits for another. They are
 /// compared when all have come.
@@ -46,7 +56,8 @@ unsafe extern "C" fn gex_AD_Create(to: *mut *mut Domain, tm: *const Team, data_t
     let team = unsafe { Team::of(tm) };
     let call = CollectiveCall::new(Collective::Domain, ops as usize, data_type as usize, None);
     begin_detached(FUNCTION, team, What::Meet(call));
-    let domain = Domain { tm, data_type, ops, flags, cdata: AtomicPtr::new(null_mut()) };
+    let (jobranks, size) = (team.jobranks(), team.size());
+    let domain = Domain { data_type, ops, jobranks, size, flags, tm, cdata: AtomicPtr::new(null_mut()) };
     // SAFETY: the caller's promise.
     unsafe { give(to, Box::into_raw(Box::new(domain))) };
 }

@@ -5,17 +5,23 @@
 
 use crate::die::die;
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Where a rank's segment is, as `struct hamr_gex_mapped` of the header.
-#[repr(C)]
+/// Where a rank's segment is, as `struct hamr_gex_mapped` of the header: a line.
+#[repr(C, align(64))]
 pub(crate) struct Mapped {
     owner: AtomicUsize,
+    /// Offsets at which [`SHORT`] bytes may begin.
+    words: AtomicUsize,
     local: AtomicPtr<u8>,
     size: AtomicUsize,
     off: AtomicU64,
 }
+
+/// The header finds by one comparison whether so many bytes are inside.
+const SHORT: usize = 16;
 
 impl Mapped {
     /// Its address at its owner.
@@ -40,6 +46,7 @@ impl Mapped {
         self.off.store(off, Relaxed);
         self.local.store(local, Relaxed);
         self.size.store(size, Relaxed);
+        self.words.store(size.saturating_sub(SHORT - 1), Relaxed);
     }
     /// The offset of bytes, by their address at the owner.
     pub(crate) fn offset(&self, address: usize, bytes: usize) -> Option<u64> {
@@ -53,6 +60,7 @@ impl Mapped {
     const fn none() -> Self {
         Self {
             owner: AtomicUsize::new(0),
+            words: AtomicUsize::new(0),
             local: AtomicPtr::new(null_mut()),
             size: AtomicUsize::new(0),
             off: AtomicU64::new(0),
@@ -60,8 +68,19 @@ impl Mapped {
     }
 }
 
+/// `GASNET_MAXNODES`.
+pub(crate) const MAX_RANKS: usize = 64;
+
 #[unsafe(export_name = "hamr_gex_mapped")]
-static MAPPED: [Mapped; 64] = [const { Mapped::none() }; 64];
+static MAPPED: [Mapped; MAX_RANKS] = [const { Mapped::none() }; MAX_RANKS];
+/// That of no rank.
+pub(crate) static NO_SEGMENT: Mapped = Mapped::none();
+// The header's structures, as `tests/names.c` asserts them there.
+const _: () = {
+    assert!(size_of::<Mapped>() == 64);
+    assert!(offset_of!(Mapped, owner) == 0 && offset_of!(Mapped, words) == 8);
+    assert!(offset_of!(Mapped, local) == 16 && offset_of!(Mapped, size) == 24);
+};
 
 /// The segment of a rank of the job.
 pub(crate) fn mapped(rank: u32) -> &'static Mapped {

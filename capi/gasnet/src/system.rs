@@ -21,22 +21,6 @@ static RANKS: [u32; 64] = {
 };
 
 #[unsafe(no_mangle)]
-extern "C" fn gex_System_QueryJobRank() -> u32 {
-    me()
-}
-#[unsafe(no_mangle)]
-extern "C" fn gex_System_QueryJobSize() -> u32 {
-    size()
-}
-#[unsafe(no_mangle)]
-extern "C" fn gasnet_mynode() -> u32 {
-    me()
-}
-#[unsafe(no_mangle)]
-extern "C" fn gasnet_nodes() -> u32 {
-    size()
-}
-#[unsafe(no_mangle)]
 extern "C" fn gex_System_QueryMaxThreads() -> u64 {
     // In PAR there is no limit; a program may make a table of so many.
     if has_threads() { 256 } else { 1 }

@@ -5,10 +5,12 @@
 
 use crate::board;
 use crate::die::die;
-use crate::job::{self, CRank, common};
+use crate::job::{self, CRank, Common, common};
+use crate::segments::{MAX_RANKS, Mapped, NO_SEGMENT, mapped};
 use hamr_gas::GasError;
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::mem::offset_of;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
@@ -17,18 +19,19 @@ use std::sync::{Mutex, OnceLock};
 pub(crate) struct Team {
     pub(crate) rank: AtomicU32,
     pub(crate) size: AtomicU32,
-    /// Points into `members`; NULL: each rank of the job is at its own place.
-    pub(crate) jobranks: AtomicPtr<u32>,
+    /// The segments of its members, which stay where they are; behind them those of no rank.
+    mapped: [AtomicPtr<Mapped>; MAX_RANKS],
     /// Of teams that programs make: its members' ranks in the job.
     pub(crate) members: OnceLock<Vec<u32>>,
-    /// Under `job::lock`.
-    inner: Mutex<Option<hamr_gas::Team>>,
+    inner: Common<Option<hamr_gas::Team>>,
     pub(crate) flags: AtomicU32,
     pub(crate) cdata: AtomicPtr<c_void>,
     /// Given by the program.
     pub(crate) scratch: AtomicPtr<c_void>,
     pub(crate) scratch_len: AtomicU64,
 }
+
+const _: () = assert!(offset_of!(Team, rank) == 0 && offset_of!(Team, size) == 4 && offset_of!(Team, mapped) == 8);
 
 /// Bytes that a rank can say in a step.
 pub(crate) const STEP_BYTES: usize = hamr_gas::Team::PART;
@@ -38,9 +41,9 @@ impl Team {
         Self {
             rank: AtomicU32::new(0),
             size: AtomicU32::new(0),
-            jobranks: AtomicPtr::new(null_mut()),
+            mapped: [const { AtomicPtr::new((&raw const NO_SEGMENT).cast_mut()) }; MAX_RANKS],
             members: OnceLock::new(),
-            inner: Mutex::new(None),
+            inner: Common::new(None),
             flags: AtomicU32::new(0),
             cdata: AtomicPtr::new(null_mut()),
             scratch: AtomicPtr::new(null_mut()),
@@ -52,13 +55,25 @@ impl Team {
     pub(crate) fn made(team: hamr_gas::Team) -> Self {
         let this = Self::new();
         let ranks: Vec<u32> = (0..team.size()).filter_map(|place| team.rank(place)).map(|rank| rank.0).collect();
-        this.rank.store(team.me(), Relaxed);
-        this.size.store(team.size(), Relaxed);
-        // The list's elements stay where they are; it is new.
-        this.jobranks.store(ranks.as_ptr().cast_mut(), Relaxed);
+        this.begin(team.me(), &ranks);
+        // It is new.
         let _ = this.members.set(ranks);
-        *common(&this.inner) = Some(team);
+        this.inner.with(|inner| *inner = Some(team));
         this
+    }
+
+    /// States its members.
+    fn begin(&self, me: u32, jobranks: &[u32]) {
+        self.rank.store(me, Relaxed);
+        self.size.store(jobranks.len() as u32, Relaxed);
+        for (to, jobrank) in self.mapped.iter().zip(jobranks) {
+            to.store(std::ptr::from_ref(mapped(*jobrank)).cast_mut(), Relaxed);
+        }
+    }
+
+    /// The ranks in the job of its members; NULL: each is its own.
+    pub(crate) fn jobranks(&self) -> *const u32 {
+        self.members.get().map_or(null(), |members| members.as_ptr())
     }
 
     /// A call of the team.
@@ -67,11 +82,12 @@ impl Team {
         function: &str,
         f: impl FnOnce(&mut hamr_gas::Team, &mut CRank) -> Result<R, GasError>,
     ) -> R {
-        let called = job::with_rank(function, |rank| match &mut *common(&self.inner) {
-            Some(team) => f(team, rank),
-            None => Err(GasError::NotAttached),
-        });
-        called.unwrap_or_else(|why| die(&format!("{function}: {why}")))
+        self.inner.with(|inner| {
+            job::with_rank(function, |rank| {
+                let called = inner.as_mut().ok_or(GasError::NotAttached).and_then(|team| f(team, rank));
+                called.unwrap_or_else(|why| job::failed(function, &why))
+            })
+        })
     }
 
     /// # Safety
@@ -115,14 +131,15 @@ static FREE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Sets the teams of all ranks, when they are attached.
 pub(crate) fn begin(rank: &mut CRank) -> Result<(), GasError> {
+    let jobranks: Vec<u32> = (0..rank.size()).collect();
     for team in [&ALL, &PAIR] {
-        team.rank.store(rank.me().0, Relaxed);
-        team.size.store(rank.size(), Relaxed);
+        team.begin(rank.me().0, &jobranks);
     }
     let mut free: Vec<u64> =
         job::with_world(|world| (0..board::SCRATCHES).rev().map(|number| board::scratch(world, number)).collect());
     // At the same place of every segment.
-    *common(&ALL.inner) = Some(hamr_gas::Team::all(rank, free.pop().unwrap_or(0))?);
+    let all = hamr_gas::Team::all(rank, free.pop().unwrap_or(0))?;
+    ALL.inner.with(|inner| *inner = Some(all));
     *common(&FREE) = free;
     Ok(())
 }
@@ -145,7 +162,7 @@ pub(crate) fn take_scratch(function: &str) -> u64 {
 
 /// That of a team that has ended.
 pub(crate) fn give_scratch_back(team: &Team) {
-    common(&FREE).extend(common(&team.inner).take().map(|team| team.scratch()));
+    common(&FREE).extend(team.inner.with(Option::take).map(|team| team.scratch()));
 }
 
 /// Pairs of endpoints have no collectives.

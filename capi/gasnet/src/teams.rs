@@ -214,8 +214,6 @@ macro_rules! queries {
 }
 queries! {
     gex_TM_QueryFlags(team) -> u32 = team.flags.load(Relaxed);
-    gex_TM_QueryRank(team) -> u32 = team.rank();
-    gex_TM_QuerySize(team) -> u32 = team.size();
     gex_TM_SetCData(team, value: *mut c_void) -> () = team.cdata.store(value, Relaxed);
     gex_TM_QueryCData(team) -> *mut c_void = team.cdata.load(Relaxed);
     gex_TM_TranslateRankToJobrank(team, rank: u32) -> u32 = team.jobrank("gex_TM_TranslateRankToJobrank", rank);

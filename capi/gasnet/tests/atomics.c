@@ -1,4 +1,5 @@
-/* Remote atomics: each operation of each type, and counters that all ranks step. */
+/* Remote atomics: each operation of each type, inlined and in the library (a segment's last bytes, ranks of the job), and
+ * counters that all ranks step. */
 #include "test.h"
 #include <gasnet_ratomic.h>
 
@@ -20,7 +21,7 @@
     gex_NBI_Wait(GEX_EC_GET, 0);                                                                        \
     CHECK(got == (T)(expected));                                                                        \
     gex_Event_Wait(gex_AD_OpNB_##DT(ad, NULL, to, at, GEX_OP_SET, 12, 0, 0));                           \
-    CHECK(!gex_AD_OpNBI_##DT(ad, NULL, to, at, op, operand1, operand2, GEX_FLAG_RANK_IS_JOBRANK));      \
+    CHECK(!gex_AD_OpNBI_##DT(ad, NULL, to, at, op, operand1, operand2, end ? GEX_FLAG_RANK_IS_JOBRANK : 0)); \
     gex_NBI_Wait(GEX_EC_RMW | GEX_EC_PUT, 0);                                                           \
     gex_Event_Wait(gex_AD_OpNB_##DT(ad, &got, to, at, GEX_OP_GET, 0, 0, 0));                            \
     CHECK(got == (T)(expected));                                                                        \
@@ -31,8 +32,9 @@
     gex_AD_t ad;                                                                                        \
     gex_AD_Create(&ad, tm, GEX_DT_##DT, ARITHMETIC | extra, GEX_FLAG_AD_FAVOR_MY_NBRHD);                \
     CHECK(gex_AD_QueryTM(ad) == tm && gex_AD_QueryDT(ad) == GEX_DT_##DT && gex_AD_QueryOps(ad) == (ARITHMETIC | extra)); \
-    for (gex_Rank_t to = 0; to < size; to++) {                                                          \
-      void *const at = base_of(to) + 64 * me;                                                           \
+    for (gex_Rank_t to = 0; to < size; to++)                                                            \
+      for (int end = 0; end < 2; end++) {                                                               \
+      void *const at = base_of(to) + (end ? (1 << 20) - 8 * (1 + me) : 64 * me);                        \
       ONE(DT, T, GEX_OP_ADD, 5, 0, 17);                                                                 \
       ONE(DT, T, GEX_OP_SUB, 5, 0, 7);                                                                  \
       ONE(DT, T, GEX_OP_SUB, 13, 0, (T)12 - (T)13);                                                     \

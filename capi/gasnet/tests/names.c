@@ -625,10 +625,22 @@ static void beside_the_specification(void) {
   free(long_text);
 }
 
+/* What the headers read of the library, as that asserts it. */
+static void block(void) {
+  CHECK(sizeof hamr_gex_mapped[0] == 64 && sizeof hamr_gex_may_be_restricted == 8);
+  CHECK(offsetof(struct hamr_gex_mapped, owner) == 0 && offsetof(struct hamr_gex_mapped, words) == 8);
+  CHECK(offsetof(struct hamr_gex_mapped, local) == 16 && offsetof(struct hamr_gex_mapped, size) == 24);
+  CHECK(offsetof(struct hamr_gex_tm, rank) == 0 && offsetof(struct hamr_gex_tm, size) == 4);
+  CHECK(offsetof(struct hamr_gex_tm, mapped) == 8 && sizeof hamr_gex_all == 8 + 64 * sizeof(void *));
+  CHECK(offsetof(struct hamr_gex_ad, data_type) == 0 && offsetof(struct hamr_gex_ad, ops) == 4);
+  CHECK(offsetof(struct hamr_gex_ad, jobranks) == 8 && offsetof(struct hamr_gex_ad, size) == 16);
+}
+
 int main(int argc, char **argv) {
   GASNET_BEGIN_FUNCTION();
   start(&argc, &argv);
   beside_the_specification();
+  block();
   all_types(), all_constants(), objects(), messages(), extended(), gasnet1();
   posted(GASNET_GET_THREADINFO());
   GASNET_BLOCKUNTIL(1);

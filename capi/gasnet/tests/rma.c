@@ -63,6 +63,25 @@ static void values(gex_Rank_t to) {
   }
 }
 
+/* Lengths that the compiler knows, at both ends of the segment, where one comparison does not decide. */
+#define EDGES(n)                                                                                          \
+  for (int at = 0; at < 40; at++) {                                                                       \
+    char *const first = base_of(to) + at, *const last = first + (1 << 20) - n - 2 * at;                   \
+    unsigned char mine[n], back[n];                                                                       \
+    gex_RMA_Value_t value;                                                                                \
+    fill(mine, n, (unsigned)at + n);                                                                      \
+    CHECK(!gex_RMA_PutBlocking(tm, to, first, mine, n, 0) && !gex_RMA_PutBlocking(tm, to, last, mine, n, 0)); \
+    CHECK(!gex_RMA_GetBlocking(tm, back, to, first, n, 0) && !memcmp(mine, back, n));                     \
+    CHECK(!gex_RMA_GetBlocking(tm, back, to, last, n, 0) && !memcmp(mine, back, n));                      \
+    if (n > 8) continue;                                                                                  \
+    value = gex_RMA_GetBlockingVal(tm, to, first, n > 8 ? 8 : n, 0);                                      \
+    CHECK(!gex_RMA_PutBlockingVal(tm, to, last, value + 1, n > 8 ? 8 : n, 0));                            \
+    CHECK((unsigned char)gex_RMA_GetBlockingVal(tm, to, last, 1, 0) == (unsigned char)(mine[0] + 1));     \
+  }
+static void edges(gex_Rank_t to) {
+  EDGES(1) EDGES(2) EDGES(3) EDGES(4) EDGES(5) EDGES(7) EDGES(8) EDGES(9) EDGES(15) EDGES(16) EDGES(17)
+}
+
 int main(int argc, char **argv) {
   start(&argc, &argv);
   unsigned char *const inside = (unsigned char *)base_of(me) + (1 << 19);
@@ -77,6 +96,9 @@ int main(int argc, char **argv) {
     CHECK(!gex_RMA_PutBlocking(gex_TM_Pair(ep, 0), to, base_of(to) + me * SLOT, out, 8, 0));
   }
   meet();
+  for (gex_Rank_t from = 0; from < size; from++, meet())
+    if (from == me)
+      for (gex_Rank_t to = 0; to < size; to++) edges(to);
   /* What others put is there behind a barrier. */
   for (gex_Rank_t to = 0; to < size; to++) gex_RMA_PutBlockingVal(tm, to, base_of(to) + 8 * me, 1000 + me, 8, 0);
   meet();

@@ -13,6 +13,14 @@
  * run: no-rank = says gex_AM_RequestShort: expected a rank below
  * run: put-outside = says gex_RMA_PutBlocking: expected bytes in the segment of rank 0
  * run: get-outside = says gex_RMA_GetBlocking: expected bytes in the segment of rank 0
+ * run: value-outside = says gex_RMA_PutBlockingVal: expected bytes in the segment of rank 0
+ * run: value-before = says gex_RMA_GetBlockingVal: expected bytes in the segment of rank 0
+ * run: value-too-long = says got 9 at
+ * run: value-no-rank = says gex_RMA_GetBlockingVal: expected a rank below
+ * run: value-in-handler = says gex_RMA_GetBlockingVal: a handler of a request may only reply
+ * run: event-with-lock = says gex_Event_Wait: a handler-safe lock is held
+ * run: test-with-lock = says gex_NBI_Test: a handler-safe lock is held
+ * run: rank-of-nothing = says expected a team, got GEX_TM_INVALID
  * run: long-outside = says gex_AM_RequestLong: expected a destination in the segment of rank 0
  * run: too-long = says gex_AM_RequestMedium: expected a payload of at most
  * run: notify-twice = says gasnet_barrier_notify: the last barrier was notified and not waited for
@@ -55,6 +63,7 @@ static void wrong(gex_Token_t token) {
   int value = 0;
   if (IS("poll-in-handler")) gasnet_AMPoll();
   if (IS("put-in-handler")) gex_RMA_PutBlocking(tm, me, gex_Segment_QueryAddr(segment), &value, 4, 0);
+  if (IS("value-in-handler")) gex_RMA_GetBlockingVal(tm, me, gex_Segment_QueryAddr(segment), 4, 0);
   if (IS("request-in-handler")) gex_AM_RequestShort0(tm, me, 130, 0);
   if (IS("two-replies")) gex_AM_ReplyShort0(token, 132, 0), gex_AM_ReplyShort0(token, 132, 0);
   if (IS("reply-to-reply") || IS("poll-in-reply")) gex_AM_ReplyShort0(token, 132, 0);
@@ -92,6 +101,13 @@ int main(int argc, char **argv) {
     if (IS("no-rank")) gex_AM_RequestShort0(tm, size, 130, 0);
     if (IS("put-outside")) gex_RMA_PutBlocking(tm, 0, there + (1 << 20) - 4, data, 8, 0);
     if (IS("get-outside")) gex_RMA_GetBlocking(tm, data, 0, there - 1, 8, 0);
+    if (IS("value-outside")) gex_RMA_PutBlockingVal(tm, 0, there + (1 << 20) - 4, 1, 8, 0);
+    if (IS("value-before")) gex_RMA_GetBlockingVal(tm, 0, there - 1, 2, 0);
+    if (IS("value-too-long")) gex_RMA_GetBlockingVal(tm, 0, there, 9, 0);
+    if (IS("value-no-rank")) gex_RMA_GetBlockingVal(tm, size + GASNET_MAXNODES, there, 8, 0);
+    if (IS("event-with-lock")) gex_HSL_Lock(&lock), gex_Event_Wait(GEX_EVENT_INVALID);
+    if (IS("test-with-lock")) gex_HSL_Lock(&lock), gex_NBI_Test(GEX_EC_ALL, 0);
+    if (IS("rank-of-nothing")) printf("%d", (int)gex_TM_QueryRank(GEX_TM_INVALID));
     if (IS("long-outside")) gex_AM_RequestLong0(tm, 0, 130, data, 8, there + (1 << 20) - 4, GEX_EVENT_NOW, 0);
     if (IS("too-long")) gex_AM_RequestMedium0(tm, 0, 130, data, 1 + gex_AM_LUBRequestMedium(), GEX_EVENT_NOW, 0);
     if (IS("notify-twice")) gasnet_barrier_notify(0, 0), gasnet_barrier_notify(0, 0);

@@ -50,16 +50,19 @@ impl<S> Rank<'_, S> {
     ///
     /// # Errors
     /// [`GasError::Busy`]: there is no room, and nothing was sent.
+    #[inline]
     pub fn try_request_short(&mut self, to: RankId, at: u8, args: &[i32]) -> Result<(), GasError> {
         self.request(Request { to, at, category: Category::Short, args, data: &[], dest: 0, len: 0 }, false)
     }
 
     /// [`Self::request_medium`], likewise.
+    #[inline]
     pub fn try_request_medium(&mut self, to: RankId, at: u8, args: &[i32], data: &[u8]) -> Result<(), GasError> {
         self.request(Request { to, at, category: Category::Medium, args, data, dest: 0, len: 0 }, false)
     }
 
     /// [`Self::request_long`], likewise.
+    #[inline]
     pub fn try_request_long(
         &mut self,
         to: RankId,
@@ -71,7 +74,7 @@ impl<S> Rank<'_, S> {
         self.request(Request { to, at, category: Category::Long, args, data, dest, len: data.len() }, false)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn request(&mut self, request: Request<'_>, waits: bool) -> Result<(), GasError> {
         let table = self.attached()?;
         let info = table.info.get(usize::from(request.at)).filter(|info| !info.is_reply());
@@ -97,7 +100,7 @@ impl<S> Rank<'_, S> {
     }
 
     /// Publishes a request. False: there is no room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, request: &Request<'_>) -> Result<bool, GasError> {
         let &Request { to, at, category, args, data, dest, len } = request;
         let Some(peer) = self.peers.get_mut(to.0 as usize) else { return Err(GasError::NoRank(to.0)) };

@@ -35,7 +35,7 @@ impl<S> Rank<'_, S> {
         for rank in (0..size).map(RankId) {
             self.open(rank)?;
         }
-        self.clear_barriers();
+        self.clear_barriers().ok_or(GasError::NoWorld)?;
         self.describe(table)?;
         self.task().barrier()?;
         self.compare()?;

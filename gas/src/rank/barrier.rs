@@ -6,13 +6,17 @@
 
 use super::Rank;
 use crate::GasError;
-use hamr_comm::abi::window::Words;
+use hamr_comm::abi::window::{Word, Words};
 use hamr_comm::world::RankId;
 
 /// Words of half a line.
 const HALF: u64 = 8;
+/// Rounds of the most ranks.
+const ROUNDS: usize = super::MAX_RANKS.next_power_of_two().ilog2() as usize;
 /// Where in it the number is.
 const NUMBER: usize = 7;
+/// Looks at a line between two polls.
+const LOOKS: u32 = 16;
 
 /// What a rank calls a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,24 +64,30 @@ impl Merge {
         }
     }
 
+    /// Writes the words that are read again.
+    #[inline]
     fn write(self, to: Words<'_>) {
-        let mut words = [0; NUMBER];
-        match self {
-            Self::Anonymous => {}
-            Self::Named { rank, name } => words = [1, name, rank, 0, 0, 0, 0],
-            Self::Mismatch { one: (a, x), other: (b, y) } => {
-                let named = u32::from(x.is_some()) | u32::from(y.is_some()) << 1;
-                words = [2, x.unwrap_or(0), a, y.unwrap_or(0), b, named, 0];
-            }
-        }
-        for (i, value) in words.into_iter().enumerate() {
+        let put = |i, value| {
             if let Some(word) = to.get(i) {
                 word.store(value);
+            }
+        };
+        match self {
+            Self::Anonymous => put(0, 0),
+            Self::Named { rank, name } => {
+                put(0, 1);
+                put(1, name);
+                put(2, rank);
+            }
+            Self::Mismatch { one: (a, x), other: (b, y) } => {
+                let named = u32::from(x.is_some()) | u32::from(y.is_some()) << 1;
+                (0..).zip([2, x.unwrap_or(0), a, y.unwrap_or(0), b, named]).for_each(|(i, value)| put(i, value));
             }
         }
     }
 
     /// Any words are something.
+    #[inline]
     fn read(from: Words<'_>) -> Self {
         let word = |i| from.get(i).map_or(0, |word| word.load());
         match word(0) {
@@ -97,24 +107,38 @@ pub(crate) struct Barrier {
     number: u32,
     /// Between notify and the end of its wait.
     inside: Option<Inside>,
+    /// Where the number comes that this rank waits for, in a round.
+    told: Option<Word<'static>>,
+    rounds: heapless::Vec<Round, ROUNDS>,
+}
+
+/// A round: whom this rank tells, and the halves of the lines in which it tells and is told.
+struct Round {
+    to: RankId,
+    theirs: [Words<'static>; 2],
+    mine: [Words<'static>; 2],
 }
 
 struct Inside {
-    round: u32,
+    round: usize,
     merged: Merge,
 }
 
 impl Barrier {
     pub(crate) const fn new() -> Self {
-        Self { number: 0, inside: None }
+        Self { number: 0, inside: None, told: None, rounds: heapless::Vec::new() }
     }
 
     /// Is it in a round in which another rank has come?
-    pub(crate) fn has_news<S>(&self, rank: &Rank<'_, S>) -> bool {
-        self.inside.as_ref().is_some_and(|inside| {
-            let line = rank.barrier_words(rank.me(), inside.round, self.number);
-            line.and_then(|words| words.get(NUMBER)).is_some_and(|word| word.load() == self.number)
-        })
+    #[inline(always)]
+    pub(crate) fn has_news(&self) -> bool {
+        self.told.is_some_and(|word| word.load() == self.number)
+    }
+
+    /// The same, looked at some times in a row: a rank that is near comes sooner than a poll of all lanes ends.
+    #[inline]
+    fn comes_soon(&self) -> bool {
+        (0..LOOKS).any(|_| self.has_news())
     }
 }
 
@@ -145,10 +169,16 @@ impl<S> Rank<'_, S> {
             if let Some(agreed) = self.barrier_try(name)? {
                 return Ok(agreed);
             }
-            if self.poll_once()? == 0 {
+            if !self.barrier.comes_soon() && self.poll_once()? == 0 {
                 self.rest()?;
             }
         }
+    }
+
+    /// Does what [`Self::barrier_try`] waits for come at once? For interfaces in other languages.
+    #[doc(hidden)]
+    pub fn barrier_comes_soon(&self) -> bool {
+        self.barrier.comes_soon()
     }
 
     /// The same without waiting (`gasnet_barrier_try`). `None`: not all have come.
@@ -179,62 +209,64 @@ impl<S> Rank<'_, S> {
 
     /// Goes through the rounds whose ranks have come. The names of all, behind the last one.
     fn advance(&mut self) -> Option<Merge> {
-        let size = self.size();
         loop {
-            let Inside { round, merged } = *self.barrier.inside.as_ref()?;
-            if 1 << round >= size {
-                return Some(merged);
-            }
-            let line = self.barrier_words(self.me(), round, self.barrier.number)?;
+            let Barrier { number, inside, told, rounds } = &mut self.barrier;
+            let inside = inside.as_mut()?;
+            // Behind the last round.
+            let Some(word) = told else { return Some(inside.merged) };
             // B2, of which B1 is the other end.
-            if line.get(NUMBER)?.observe() != self.barrier.number {
+            if word.observe() != *number {
                 return None;
             }
-            let theirs = Merge::read(line);
+            let line = rounds.get(inside.round)?.mine.get((*number & 1) as usize)?;
+            inside.merged = inside.merged.with(Merge::read(*line));
+            inside.round += 1;
             // Not a message, and yet what a poll waits for: the next one spins again.
             self.idle = 0;
-            self.barrier.inside = Some(Inside { round: round + 1, merged: merged.with(theirs) });
             self.tell();
         }
     }
 
-    /// Tells the rank of this round what is known.
+    /// Tells the rank of this round, if there is one, what is known.
     fn tell(&mut self) {
-        let (me, size, number) = (self.me(), self.size(), self.barrier.number);
-        let Some(Inside { round, merged }) = self.barrier.inside else { return };
-        if 1 << round >= size {
+        let Barrier { number, inside: Some(Inside { round, merged }), told, rounds } = &mut self.barrier else {
             return;
-        }
-        let to = RankId((me.0 + (1 << round)) % size);
-        if let Some(line) = self.barrier_words(to, round, number)
+        };
+        let (number, side) = (*number, (*number & 1) as usize);
+        let Some(Round { to, theirs, mine }) = rounds.get(*round) else {
+            *told = None;
+            return;
+        };
+        let to = *to;
+        *told = mine.get(side).and_then(|line| line.get(NUMBER));
+        if let Some(line) = theirs.get(side)
             && let Some(word) = line.get(NUMBER)
         {
-            merged.write(line);
+            merged.write(*line);
             // B1, of which B2 is the other end.
             word.publish(number);
         }
         self.touched(to);
     }
 
-    /// The half of a barrier line for barriers of this number.
-    fn barrier_words(&self, of: RankId, round: u32, number: u32) -> Option<Words<'static>> {
-        let line = self.gas.layout().barrier_line(of, round)?;
-        self.gas.window().words(line + u64::from(number & 1) * HALF * 4, HALF).ok()
-    }
-
-    /// Zeroes the words that this rank writes for others, before they meet in `attach`.
-    pub(crate) fn clear_barriers(&mut self) {
+    /// The lines of all rounds; zeroes the words that this rank writes for others, before they meet in `attach`. `None`: one
+    /// lies outside, in no layout that was checked.
+    pub(crate) fn clear_barriers(&mut self) -> Option<()> {
         self.barrier = Barrier::new();
+        let halves = |of, round| {
+            let line = self.gas.layout().barrier_line(of, round)?;
+            let half = |off| self.gas.window().words(line + off * 4, HALF).ok();
+            Some([half(0)?, half(HALF)?])
+        };
         let mut round = 0;
         while 1 << round < self.size() {
             let to = RankId((self.me().0 + (1 << round)) % self.size());
-            for number in [0, 1] {
-                if let Some(word) = self.barrier_words(to, round, number).and_then(|line| line.get(NUMBER)) {
-                    word.store(0);
-                }
-            }
+            let (theirs, mine) = (halves(to, round)?, halves(self.me(), round)?);
+            theirs.iter().filter_map(|half| half.get(NUMBER)).for_each(|word| word.store(0));
+            self.barrier.rounds.push(Round { to, theirs, mine }).ok()?;
             round += 1;
         }
+        Some(())
     }
 }
 

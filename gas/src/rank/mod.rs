@@ -182,7 +182,7 @@ pub struct Rank<'t, S: 'static> {
     /// Polls in a row that found nothing; in all since the serve loop ran.
     pub(crate) idle: u32,
     pub(crate) polls: u32,
-    /// The rank of the last message, and how many more polls may look at it first.
+    /// The rank of the last message, above all before there was one, and how many more polls may look at it first.
     pub(crate) last: usize,
     pub(crate) budget: u32,
     pub(crate) barrier: Barrier,
@@ -235,7 +235,7 @@ impl<'t, S> Rank<'t, S> {
             last_owed: NO_RANK,
             idle: 0,
             polls: 0,
-            last: 0,
+            last: usize::MAX,
             budget: 0,
             barrier: Barrier::new(),
             holds_interrupts: false,
@@ -315,9 +315,14 @@ impl<'t, S> Rank<'t, S> {
     pub(crate) fn attached(&self) -> Result<&'static Handlers<S>, GasError> {
         match (&self.broken, self.table) {
             (None, Some(table)) => Ok(table),
-            (Some(why), _) => Err(why.clone()),
-            (None, None) => Err(GasError::NotAttached),
+            _ => Err(self.unattached()),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unattached(&self) -> GasError {
+        self.broken.clone().unwrap_or(GasError::NotAttached)
     }
 }
 

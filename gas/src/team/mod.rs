@@ -22,8 +22,11 @@ use crate::{BarrierName, GasError, Rank};
 use hamr_comm::world::{AtomicOp, OutOfReach, RankId, SegAddr};
 
 /// Of the words of a call, and of a part, on a side. Scratches lie in their segments ([`Team::of`]): no sum overflows.
-const CALL_AT: [u64; 3] = [4, 8, 12];
+const CALL_AT: u64 = 4;
 const PART_AT: u64 = 64;
+
+/// Looks between two polls.
+const LOOKS: u32 = 4;
 
 /// Members of a team. Images are small.
 pub(crate) const MAX_MEMBERS: usize = if cfg!(hamr_bare) { 8 } else { 64 };
@@ -242,7 +245,7 @@ impl Team {
     /// collective may have been dropped in it.
     #[doc(hidden)]
     pub fn say<S>(&mut self, rank: &mut Rank<'_, S>, call: CollectiveCall, part: &[u8]) -> Result<(), GasError> {
-        while self.look(rank) < self.members.len() {
+        while self.said < self.members.len() && self.look(rank) < self.members.len() {
             self.rest(rank)?;
         }
         self.step = self.step.wrapping_add(1);
@@ -250,10 +253,10 @@ impl Team {
         let Some(mine) = self.members.get(self.me as usize) else { return Err(GasError::NoRank(self.me)) };
         let at = self.side(*mine, self.step);
         let outside = |why| GasError::Reach { rank: at.rank.0, why };
-        rank.world.put(at.rank, at.off + PART_AT, part).map_err(outside)?;
-        for (off, word) in CALL_AT.into_iter().zip(call.words()) {
-            rank.world.put_value(at.rank, at.off + off, word).map_err(outside)?;
+        if !part.is_empty() {
+            rank.world.put(at.rank, at.off + PART_AT, part).map_err(outside)?;
         }
+        rank.world.put(at.rank, at.off + CALL_AT, bytemuck::bytes_of(&call.words())).map_err(outside)?;
         rank.world.atomic(at, AtomicOp::Store(self.step)).map_err(outside)?; // T1, partner T2
         for member in self.members.iter().filter(|member| member.rank != at.rank) {
             rank.touched(member.rank);
@@ -261,10 +264,11 @@ impl Team {
         Ok(())
     }
 
-    /// Have all said their part of the step? It does not poll.
+    /// Have all said their part of the step? It does not poll, and looks some times in a row: a rank that is near comes sooner
+    /// than a poll of all lanes ends.
     #[doc(hidden)]
     pub fn has_come<S>(&mut self, rank: &Rank<'_, S>) -> Result<bool, GasError> {
-        if self.look(rank) < self.members.len() {
+        if !(0..LOOKS).any(|_| self.look(rank) == self.members.len()) {
             return Ok(false);
         }
         self.compare(rank)?;
@@ -300,8 +304,8 @@ impl Team {
     /// How many members, from the first on, have said their part, as far as this rank sees now.
     fn seen<S>(&self, rank: &Rank<'_, S>) -> usize {
         let has_said = |(place, member): &(u32, &Member)| {
-            let step = rank.world.atomic(self.side(**member, self.step), AtomicOp::<u32>::Load); // T2, partner T1
-            *place == self.me || step.is_ok_and(|step| step.wrapping_sub(self.step) < 1 << 31)
+            let step = || rank.world.atomic(self.side(**member, self.step), AtomicOp::<u32>::Load); // T2, partner T1
+            *place == self.me || step().is_ok_and(|step| step.wrapping_sub(self.step) < 1 << 31)
         };
         self.said + (0..).zip(&self.members).skip(self.said).take_while(has_said).count()
     }
@@ -313,10 +317,8 @@ impl Team {
             let mut words = self.call.words();
             if place != self.me {
                 let at = self.side(*member, self.step);
-                for (off, word) in CALL_AT.into_iter().zip(&mut words) {
-                    let got = rank.world.get_value(at.rank, at.off + off);
-                    *word = got.map_err(|why| GasError::Reach { rank: at.rank.0, why })?;
-                }
+                let got = rank.world.get(at.rank, at.off + CALL_AT, bytemuck::bytes_of_mut(&mut words));
+                got.map_err(|why| GasError::Reach { rank: at.rank.0, why })?;
             }
             let said = (member.rank.0, CollectiveCall::of(words));
             let one = *first.get_or_insert(said);
