@@ -48,8 +48,8 @@ impl Node {
         Ok(node)
     }
 
-    /// The same node for bodies that its device calls. The device ends with the node, not with this.
-    fn lent(&self) -> Self {
+    /// A handle of the same node. The device ends with the node, not with this.
+    pub(crate) fn lent(&self) -> Self {
         let Self { device, queues, common, services, .. } = self;
         Self {
             device: device.clone(),

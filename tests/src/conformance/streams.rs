@@ -319,7 +319,7 @@ pub fn are_listed(open: Open) {
     let node = open(options());
     let number = node.info().node;
     // Loopback devices and the test's own machine have runtimes of their own.
-    let of_runtime = || crate::devices::runtime().nodes().into_iter().find(|found| found.info.node == number);
+    let of_runtime = || crate::devices::runtime().nodes().into_iter().find(|found| found.info().node == number).map(|found| found.state());
     let is_there = !is_loopback(&node) && node.info().board != "qemu-microvm";
     assert!(node.streams().is_empty(), "{:?}", node.streams());
     let shared =
