@@ -11,6 +11,7 @@ use crate::services::Services;
 use crate::shm::ShmLauncher;
 use crate::thread::ThreadLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
+use hamr_comm::abi::layout::Plan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -120,6 +121,12 @@ impl Runtime {
         }
         // Before a device is started that there is no number for.
         let number = NodeNumber::take(spec)?;
+        let options = match options.streams {
+            None if self.launcher(spec)?.0.has_window() => {
+                Options { streams: Some(Plan::default().streams), ..options }
+            }
+            _ => options,
+        };
         let Launched { link, image, begin, .. } = self.launch(spec, image, &options)?;
         let image = image.or_else(|| link.image());
         Node::attach(spec, number, link, image, options, begin, self.services.clone())

@@ -23,8 +23,9 @@ impl Node {
         begin: Instant,
         runtime: Arc<Services>,
     ) -> Result<Self, Error> {
+        let options = options.within(link.window().len());
         let print_warnings = options.print_warnings;
-        let queues = Arc::new(QueuePairs::new(options.streams, options.plan().body_streams()));
+        let queues = Arc::new(QueuePairs::new(options.streams(), options.plan().body_streams()));
         let services = Arc::new(Services::default());
         let shared = Arc::downgrade(&services);
         let sources = ServiceSources { node: shared.clone(), runtime: Arc::downgrade(&runtime) };
