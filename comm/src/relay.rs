@@ -3,10 +3,10 @@
 //! The task calls a handler that the host library has, whose arguments are those of the handler that
 //! is called there, behind what the host needs to call it. The reply is that of the other device.
 
+use crate::fault::Fault;
 use crate::handler::{Call, Enter, Handler, no_body};
 use crate::host::Host;
 use crate::host_call::HOST;
-use crate::fault::Fault;
 use crate::migrate::{Encoder, Migratable, NamedBuffer};
 use crate::task::Task;
 use crate::task::wait::{Callee, Target};
