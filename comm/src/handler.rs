@@ -216,6 +216,23 @@ impl TakesSlices for Context<'static> {}
 #[inline(always)]
 pub const fn takes_slices<K: TakesSlices>() {}
 
+/// 0, where arguments of this type can travel.
+#[doc(hidden)]
+pub const fn travels<T: Migratable>() -> usize {
+    0
+}
+
+/// The arguments of a handler, of which [`travels`] was asked in an array's length: a type that cannot travel leaves the
+/// compiler no array, and so no error but that one.
+#[doc(hidden)]
+pub trait Checked<A> {
+    type Args;
+}
+
+impl<A> Checked<A> for [(); 0] {
+    type Args = A;
+}
+
 /// The error half of a handler's `Result`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a handler's error",

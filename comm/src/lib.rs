@@ -70,7 +70,7 @@ pub use task::{Interrupted, Target, Task};
 pub use why::Why;
 
 pub use hamr_shared_abi as abi;
-pub use hamr_shared_abi::ids::NodeId;
+pub use hamr_shared_abi::ids::{NodeId, RankId};
 
 /// Handlers that every image has.
 pub mod builtin {

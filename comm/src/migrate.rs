@@ -15,6 +15,7 @@ mod bounded;
 mod describe;
 #[cfg(feature = "postcard")]
 pub mod hook;
+mod ids;
 mod name;
 
 #[cfg(feature = "postcard")]

@@ -232,7 +232,7 @@ impl Error {
 }
 
 /// What is wrong with a buffer pointer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BufferError {
     /// It names another device's memory.
@@ -456,9 +456,9 @@ pub enum CallError<E = Never> {
 /// As [`Display`](fmt::Display): a `main` that returns an error, and `expect`, show this.
 macro_rules! debug_as_display {
     ($($error:ty $(, $e:ident)?;)*) => {$(
-        impl$(<$e: fmt::Debug>)? fmt::Debug for $error {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
+        impl$(<$e: std::fmt::Debug>)? std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
             }
         }
     )*};
@@ -467,6 +467,7 @@ pub(crate) use debug_as_display;
 
 debug_as_display! {
     Error;
+    BufferError;
     SubmitError;
     CallError<E>, E;
 }
@@ -519,3 +520,30 @@ impl<E: fmt::Debug> fmt::Display for CallError<E> {
 }
 
 impl<E: fmt::Debug> std::error::Error for CallError<E> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::InspectError;
+    use crate::world::{ProgramError, WorldError};
+    use hamr_comm::abi::ids::RankId;
+
+    #[test]
+    fn every_error_is_debugged_as_it_is_shown() {
+        let lost =
+            || WorldError { rank: RankId(2), name: "rank 2 (shm)".into(), why: "it ended".into(), code: Some(3) };
+        let config = || Error::InvalidConfig { option: "heap", expected: "a number".into(), got: "none".into() };
+        let buffer = BufferError::Foreign { owner: 1, here: 2 };
+        let errors: [&dyn std::error::Error; 6] = [
+            &config(),
+            &buffer,
+            &lost(),
+            &ProgramError::Lost(lost()),
+            &ProgramError::Start(config()),
+            &InspectError::Map(config()),
+        ];
+        for error in errors {
+            assert_eq!(format!("{error:?}"), error.to_string());
+        }
+    }
+}

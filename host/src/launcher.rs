@@ -60,6 +60,10 @@ pub trait Launcher: Send + Sync {
     fn check(&self, _argument: &str) -> Result<(), Error> {
         Ok(())
     }
+    /// Is their window there before they are opened, with a length of its own?
+    fn has_window(&self) -> bool {
+        false
+    }
     /// Do these devices run the handlers of this program, in this process, as ranks of a world?
     fn is_this_program(&self) -> bool {
         false

@@ -35,6 +35,9 @@
 //! Handlers are written with the crate `hamr-comm`; what this crate's own signatures name of it is
 //! re-exported here.
 //!
+//! Features, all by default: `device-logs`, the lines that devices log ([`logs`]); `cli`, the command line of `hamr` as a
+//! function ([`cli`]); `qemu`, devices that are machines in QEMU ([`qemu`]). Pages named `docs/…` are in the repository.
+//!
 //! Who may depend on it: host programs, `host/cli`, `tests`. It depends on `hamr-comm`, never on
 //! handler crates.
 

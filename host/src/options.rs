@@ -10,6 +10,7 @@ use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::abi::tasks::MAX_TASKS;
 use hamr_comm::handshake::IdlePolicy;
 use hamr_comm::registry::Table;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Sizes and habits of one device. The defaults suit most programs.
@@ -20,7 +21,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Streams that can be open at once, at most 79, and fewer beside more than 16 `tasks`: 95 in all. Memory: about 200 KiB of window each.
-    pub streams: u32,
+    /// `None` is one for each processor that the program may use, from 8 on, as far as tasks and the window leave room; where the window is
+    /// there before (`at:`, `pci:`), 8.
+    pub streams: Option<u32>,
     /// Ring slots of each stream, a power of two: calls in flight before the submitter must move
     /// replies aside.
     pub ring: u32,
@@ -96,7 +99,7 @@ impl Default for Options {
     fn default() -> Self {
         let plan = Plan::default();
         Self {
-            streams: plan.streams,
+            streams: None,
             ring: plan.ring,
             tickets: plan.tickets,
             chunk: plan.chunk,
@@ -147,9 +150,29 @@ impl Options {
         if self.relay { handlers_with_relay() } else { Table::of_host_handlers() }
     }
 
+    /// How many streams can be open.
+    pub(crate) fn streams(&self) -> u32 {
+        self.streams.unwrap_or_else(|| processors().max(Plan::default().streams).min(self.most_streams()))
+    }
+
+    /// The others are the control stream's and those of bodies.
+    fn most_streams(&self) -> u32 {
+        (hamr_comm::am::MAX_QUEUES as u32 - 1).saturating_sub(self.tasks.min(MAX_TASKS) + 1).min(MAX_STREAMS)
+    }
+
+    /// These with so many streams as have room in a window of this length, where the program has not said how many.
+    pub(crate) fn within(self, window_len: u64) -> Self {
+        let has_room = |streams: &u32| {
+            plan_of(&Self { streams: Some(*streams), ..self.clone() }).is_ok_and(|plan| plan.window_len() <= window_len)
+        };
+        let streams = self.streams();
+        let streams = self.streams.or_else(|| (1..=streams).rev().find(has_room)).unwrap_or(streams);
+        Self { streams: Some(streams), ..self }
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         Plan {
-            streams: self.streams,
+            streams: self.streams(),
             ring: self.ring,
             tickets: self.tickets,
             chunk: self.chunk,
@@ -162,16 +185,21 @@ impl Options {
     }
 }
 
+/// Processors that this process may use: one number for as long as it runs, as layouts follow from it.
+fn processors() -> u32 {
+    static PROCESSORS: OnceLock<u32> = OnceLock::new();
+    *PROCESSORS
+        .get_or_init(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)))
+}
+
 /// Streams of a program, however few tasks there are.
 const MAX_STREAMS: u32 = 79;
 
 /// The layout that `options` asks for; the error states the limits.
 pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
-    // The others are the control stream's and those of bodies.
-    let limit =
-        (hamr_comm::am::MAX_QUEUES as u32 - 1).saturating_sub(options.tasks.min(MAX_TASKS) + 1).min(MAX_STREAMS);
-    if options.streams == 0 || options.streams > limit {
-        let (expected, got) = (format!("1 to {limit}"), options.streams.to_string());
+    let (limit, streams) = (options.most_streams(), options.streams());
+    if streams == 0 || streams > limit {
+        let (expected, got) = (format!("1 to {limit}"), streams.to_string());
         return Err(Error::InvalidConfig { option: "Options::streams", expected, got });
     }
     if !options.segment.is_multiple_of(4096) || options.segment >= WireBuffer::MAX_LEN {
@@ -183,7 +211,8 @@ pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
 
 /// Which option a plan was refused for.
 pub(crate) fn refused_plan(options: &Options, why: PlanError) -> Error {
-    let &Options { streams, ring, tickets, chunk, tasks, host_chunk, heap, .. } = options;
+    let streams = options.streams();
+    let &Options { ring, tickets, chunk, tasks, host_chunk, heap, .. } = options;
     let longest = QueueDescriptor::MAX_RING;
     let (option, expected, got) = match why {
         PlanError::TooLarge => (
@@ -214,6 +243,24 @@ pub(crate) fn refused_plan(options: &Options, why: PlanError) -> Error {
 mod tests {
     use super::*;
 
+    /// Whatever the machine, and the other options.
+    #[test]
+    fn streams_follow_the_machine_as_far_as_there_is_room() {
+        for tasks in [0, 1, 16, 17, 64] {
+            let options = Options { tasks, ..Options::default() };
+            let most = options.most_streams();
+            assert_eq!(options.streams(), processors().clamp(8, most), "{tasks} tasks");
+            assert!(plan_of(&options).is_ok(), "{tasks} tasks");
+            let len = |streams| plan_of(&Options { streams, ..options.clone() }).expect("allowed").window_len();
+            for (window, streams) in [(len(Some(3)), 3), (len(Some(3)) - 1, 2), (len(None), options.streams())] {
+                assert_eq!(options.clone().within(window).streams, Some(streams), "{tasks} tasks, {window} bytes");
+            }
+            // What was asked for is not changed, and what nothing fits is refused as it was.
+            assert_eq!(Options { streams: Some(7), ..options.clone() }.within(0).streams, Some(7));
+            assert_eq!(options.clone().within(0).streams, Some(options.streams()));
+        }
+    }
+
     #[test]
     fn an_option_out_of_range_is_named() {
         let refused = |change: fn(&mut Options)| {
@@ -221,8 +268,8 @@ mod tests {
             change(&mut options);
             plan_of(&options).expect_err("out of range").to_string()
         };
-        assert_eq!(refused(|o| o.streams = 0), "Options::streams: expected 1 to 79, got 0");
-        assert_eq!(refused(|o| o.streams = 80), "Options::streams: expected 1 to 79, got 80");
+        assert_eq!(refused(|o| o.streams = Some(0)), "Options::streams: expected 1 to 79, got 0");
+        assert_eq!(refused(|o| o.streams = Some(80)), "Options::streams: expected 1 to 79, got 80");
         assert_eq!(refused(|o| o.ring = 3), "Options::ring: expected a power of two from 2 to 65536, got 3");
         assert_eq!(refused(|o| o.ring = 1 << 17), "Options::ring: expected a power of two from 2 to 65536, got 131072");
         assert_eq!(refused(|o| o.tickets = 65537), "Options::tickets: expected at most 65536, got 65537");

@@ -15,7 +15,7 @@ use hamr_comm::frame::{Frame, Reply};
 use hamr_comm::handler::HandlerResult;
 use hamr_comm::migrate::{Decoder, Encoder, Malformed, Migratable, NamedBuffer};
 use hamr_comm::registry::Table;
-use hamr_comm::relay::{NAME, SIGNATURE, not_relayed};
+use hamr_comm::relay::{NAME, NEXT_NODE, NodeName, SIGNATURE, not_relayed};
 use hamr_comm::{Entry, Fault, Handler, Host, Why};
 use std::any::TypeId;
 use std::sync::{Arc, OnceLock};
@@ -26,6 +26,8 @@ pub(crate) trait Devices: Send + Sync {
     fn add(&self, id: NodeId, services: &Arc<Services>);
     /// The services of those that are open, in the order of their numbers.
     fn open(&self) -> Vec<Arc<Services>>;
+    /// The open device of the lowest number from this one on, and its name.
+    fn next(&self, from: NodeId) -> Option<(NodeId, String)>;
     /// Calls the device that a request names.
     fn pass_on(&self, host: &Host<'_>, request: Request) -> Outcome;
 }
@@ -37,8 +39,9 @@ pub(crate) struct Relays(pub(crate) Arc<dyn Devices>);
 /// The handlers of this program that a device can call which may call other devices.
 pub(crate) fn handlers_with_relay() -> Table {
     static RELAY: Entry = Entry::of::<Relay>();
+    static NEXT_NODE: Entry = Entry::of::<NextNode>();
     static TABLE: OnceLock<Table> = OnceLock::new();
-    *TABLE.get_or_init(|| Table::of(Table::of_host_handlers().iter().chain([&RELAY]).collect()))
+    *TABLE.get_or_init(|| Table::of(Table::of_host_handlers().iter().chain([&RELAY, &NEXT_NODE]).collect()))
 }
 
 impl Relays {
@@ -63,6 +66,25 @@ impl Handler for Relay {
             Ok(relays) => relays.0.pass_on(host, request),
             Err(_) => request.no_node(),
         }
+    }
+}
+
+/// Names devices for tasks.
+struct NextNode;
+
+impl Handler for NextNode {
+    const NAME: &'static str = NEXT_NODE;
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::HOST;
+    type Kind = Host<'static>;
+    type Args = (NodeId,);
+    type Output = Option<(NodeId, NodeName)>;
+    fn run(host: &mut Host<'_>, (from,): (NodeId,)) -> Self::Output {
+        let (node, name) = host.service::<Relays>().ok()?.0.next(from)?;
+        let mut fits = NodeName::new();
+        // Until the first character that does not.
+        let _ = name.chars().try_for_each(|c| fits.push(c));
+        Some((node, fits))
     }
 }
 

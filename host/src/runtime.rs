@@ -3,7 +3,7 @@
 use crate::debugger::{Debugger, free_port};
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
 use crate::link::Link;
-use crate::node::{NodeState, Nodes};
+use crate::node::Nodes;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
 use crate::relay::Relays;
@@ -11,6 +11,7 @@ use crate::services::Services;
 use crate::shm::ShmLauncher;
 use crate::thread::ThreadLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
+use hamr_comm::abi::layout::Plan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -69,11 +70,23 @@ impl Runtime {
         self.launchers.iter().map(|(name, l)| (name.as_str(), l.describe()))
     }
 
-    /// The devices of this runtime that are open, also ranks of worlds, in the order of their numbers, each
-    /// with its streams and tasks.
-    pub fn nodes(&self) -> Vec<NodeState> {
+    /// The devices of this runtime that are open, also ranks of worlds, in the order of their numbers: each a
+    /// handle, through which it is called as through its own [`Node`]. A device ends with that one, not with
+    /// the handle, whose calls then fail with [`CallError::DeviceLost`](crate::CallError::DeviceLost).
+    ///
+    /// ```
+    /// # use hamr_comm::{Context, offload};
+    /// # #[offload]
+    /// # fn greet(cx: &mut Context) -> u16 { cx.node().0 }
+    /// # let runtime = hamr::Runtime::new()?;
+    /// for node in runtime.nodes() {
+    ///     println!("{}: {}", node.info().name, node.sync(greet::with())?);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn nodes(&self) -> Vec<Node> {
         let open = Relays::of(&self.services).map(|relays| relays.0.open()).unwrap_or_default();
-        open.iter().filter_map(|services| Some(Node::of_services(services)?.state())).collect()
+        open.iter().filter_map(|services| Some(Node::of_services(services)?.lent())).collect()
     }
 
     /// Serves `value` to the bodies that devices of this runtime call
@@ -108,6 +121,12 @@ impl Runtime {
         }
         // Before a device is started that there is no number for.
         let number = NodeNumber::take(spec)?;
+        let options = match options.streams {
+            None if self.launcher(spec)?.0.has_window() => {
+                Options { streams: Some(Plan::default().streams), ..options }
+            }
+            _ => options,
+        };
         let Launched { link, image, begin, .. } = self.launch(spec, image, &options)?;
         let image = image.or_else(|| link.image());
         Node::attach(spec, number, link, image, options, begin, self.services.clone())

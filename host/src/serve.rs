@@ -24,6 +24,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,7 +93,7 @@ pub struct Keeper {
     /// Readable when the device's process has ended.
     process: Arc<OwnedFd>,
     window_len: u64,
-    image: String,
+    image: OsString,
     /// `None` when it has been asked to stop.
     listener: Option<OwnedFd>,
     /// With the times when they came, the oldest first.
@@ -155,7 +156,7 @@ impl Keeper {
             link,
             process,
             window_len,
-            image: image.map(|image| image.path.display().to_string()).unwrap_or_default(),
+            image: image.map(|image| image.path.into_os_string()).unwrap_or_default(),
             listener: Some(listener),
             waiting: VecDeque::new(),
             host: None,

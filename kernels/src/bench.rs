@@ -6,6 +6,7 @@
 //! a host expects the handlers of its table of every image, and a call needs no entry there.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::world::{AtomicOp, RankId, SegAddr, WorldRef};
@@ -81,7 +82,7 @@ pub fn send_nested(task: &mut Task, times: u32) -> Result<(), Fault> {
 pub fn call_other(task: &mut Task, node: u16, times: u32, pause: u32) -> Result<u64, Fault> {
     let mut micros = 0;
     for _ in 0..times {
-        task.sleep(pause)?;
+        task.sleep(Duration::from_micros(pause.into()))?;
         let begin = task.micros();
         task.sync(NodeId(node), empty::with())?;
         micros += task.micros() - begin;
@@ -99,7 +100,7 @@ pub fn call_host(task: &mut Task, times: u32, pause: u32) -> Result<u64, Fault> 
             task.sync(HOST, empty_on_host::with())?;
             continue;
         }
-        task.sleep(pause)?;
+        task.sleep(Duration::from_micros(pause.into()))?;
         let begin = task.micros();
         task.sync(HOST, empty_on_host::with())?;
         micros += task.micros() - begin;

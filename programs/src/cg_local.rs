@@ -26,9 +26,9 @@ struct Places {
 }
 
 /// The length of the parts of `n` elements, and the one of this device.
-fn part(n: i64, parts: u32, at: u32) -> (i64, Range<i64>) {
-    let len = (n + i64::from(parts) - 1) / i64::from(parts);
-    let first = (len * i64::from(at)).min(n);
+fn part(n: i64, parts: i64, at: i64) -> (i64, Range<i64>) {
+    let len = (n + parts - 1) / parts;
+    let first = (len * at).min(n);
     (len, first..(first + len).min(n))
 }
 
@@ -41,7 +41,7 @@ fn collect(v: &Coarray<f64, 1>, to: &mut Vector, at: &Places, w: &mut Spmd) -> R
         let (first, end) = (row * at.height, at.columns.end.min((row + 1) * at.height).min(next + theirs.len() as i64));
         let theirs = &mut theirs[..(end - next) as usize];
         for column in 0..at.nodes.shape()[1] {
-            v.get_into(at.nodes.image([row as u32, column]), s![next - first..end - first], theirs, w)?;
+            v.get_into(at.nodes.image([row, column]), s![next - first..end - first], theirs, w)?;
             let sums = to.local_mut()[(next - at.columns.start) as usize..].iter_mut().zip(&*theirs);
             sums.for_each(|(sum, part)| *sum = if column == 0 { *part } else { *sum + part });
         }
@@ -87,9 +87,9 @@ fn conj_grad(a: &Matrix, s: &mut Parts, at: &Places, w: &mut Spmd) -> Result<f64
 #[offload(unlisted)]
 pub fn cg_local(w: &mut Spmd, class: Class, nodes: [u32; 2]) -> Result<Outcome, Fault> {
     let n = w.nodes(nodes)?;
-    let [at_row, at_column] = n.here();
-    let (height, rows) = part(class.na, nodes[0], at_row);
-    let (width, columns) = part(class.na, nodes[1], at_column);
+    let ([of_rows, of_columns], [at_row, at_column]) = (n.shape(), n.here());
+    let (height, rows) = part(class.na, of_rows, at_row);
+    let (width, columns) = part(class.na, of_columns, at_column);
     // As long on all devices.
     let range = columns.start..columns.start + width;
     let own = w.own([range]);

@@ -5,9 +5,9 @@ use hamr_xacc::prelude::*;
 const OMEGA: f32 = 0.8;
 
 /// First index and extent of part `at` of `n` elements; all parts but the last ones are as long.
-pub fn part(n: i64, parts: u32, at: u32) -> (i64, i64) {
-    let each = (n + i64::from(parts) - 1) / i64::from(parts);
-    let first = (each * i64::from(at)).min(n);
+pub fn part(n: i64, parts: i64, at: i64) -> (i64, i64) {
+    let each = (n + parts - 1) / parts;
+    let first = (each * at).min(n);
     (first, each.min(n - first))
 }
 
@@ -15,7 +15,7 @@ pub fn part(n: i64, parts: u32, at: u32) -> (i64, i64) {
 fn exchange(p: &mut Coarray<f32, 3>, n: &Nodes<2>, size: [i64; 3], w: &mut Spmd) -> Result<(), Fault> {
     for (dim, extent) in size.into_iter().enumerate().take(2) {
         let plane = |at: i64| if dim == 0 { s![at, .., ..] } else { s![.., at, ..] };
-        let last = |at: u32| part(extent, n.shape()[dim], at).1;
+        let last = |at: i64| part(extent, n.shape()[dim], at).1;
         let (me, low, high) = (n.here()[dim], n.neighbour(dim, -1), n.neighbour(dim, 1));
         w.sync_images([low, high])?;
         if let Some(image) = low {
@@ -44,9 +44,9 @@ pub fn solve_local<'c>(
 ) -> Result<([Run; 2], Coarray<'c, f32, 3>), Fault> {
     let [mx, my, mz] = size;
     let n = w.nodes(nodes)?;
-    let [at_i, at_j] = n.here();
-    let ((i0, ei), (j0, ej)) = (part(mx, nodes[0], at_i), part(my, nodes[1], at_j));
-    let own = w.own([part(mx, nodes[0], 0).1 + 2, part(my, nodes[1], 0).1 + 2, mz]);
+    let ([of_i, of_j], [at_i, at_j]) = (n.shape(), n.here());
+    let ((i0, ei), (j0, ej)) = (part(mx, of_i, at_i), part(my, of_j, at_j));
+    let own = w.own([part(mx, of_i, 0).1 + 2, part(my, of_j, 0).1 + 2, mz]);
     let mut p = own.coarray::<f32>(w)?;
     let mut wrk2 = own.zeros::<f32>(w)?;
     let (wrk1, bnd) = (own.zeros::<f32>(w)?, own.full(1.0f32, w)?);

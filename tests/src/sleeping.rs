@@ -144,7 +144,7 @@ impl Rig {
         let target = devices::runtime().target(kind.spec).expect("known").expect("takes an image");
         let image = devices::image(kind.spec).resolve(&target).expect("an image");
         let plan = hamr_comm::abi::layout::Plan {
-            streams: options.streams,
+            streams: options.streams.unwrap_or(8),
             ring: options.ring,
             tickets: options.tickets,
             chunk: options.chunk,

@@ -52,6 +52,7 @@ mod exchange;
 mod fabric;
 mod fingerprint;
 mod host;
+mod int;
 mod kept;
 pub mod math;
 pub mod plan;
@@ -72,6 +73,7 @@ pub use exact::Exact;
 pub use hamr_comm::__entry;
 pub use hamr_xacc_macros::{each, s};
 pub use host::HostArray;
+pub use int::Int;
 pub use kept::Kept;
 pub use spmd::{Spmd, program};
 
@@ -80,7 +82,7 @@ pub mod prelude {
     pub use crate::collective::{All, And, Any, FirstMax, FirstMin, LastMax, LastMin, Max, Min, Or, Prod, Sum, Xor};
     pub use crate::dist::Dist::{Block, BlockOf, Cyclic, CyclicOf, GBlock, Whole};
     pub use crate::dist::Width::Full;
-    pub use crate::dist::{NodeSet, Nodes, Shape, Share, gblock, on, whole, width};
+    pub use crate::dist::{NodeSet, Nodes, Shape, Share, on, whole, width};
     pub use crate::math::{powf, sqrt};
     pub use crate::plan::Halo;
     pub use crate::progress::Progress;

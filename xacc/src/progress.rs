@@ -1,5 +1,6 @@
 //! How far a run is, for who waits for it: a message to the host's program, each second.
 
+use crate::int::Int;
 use crate::spmd::Spmd;
 use hamr_comm::{Fault, Host, offload};
 
@@ -39,16 +40,20 @@ pub struct Progress {
 
 impl Progress {
     /// None is done.
-    pub fn new(w: &Spmd, of: u32) -> Self {
-        Self { next: w.seconds() + EVERY, of }
+    pub fn new(w: &Spmd, of: impl Int) -> Self {
+        Self { next: w.seconds() + EVERY, of: steps(of) }
     }
 
     /// So many are done; the first node reports it when it is time. All nodes may call this, in any order.
-    pub fn done(&mut self, w: &mut Spmd, done: u32) {
+    pub fn done(&mut self, w: &mut Spmd, done: impl Int) {
         if w.me() == 0 && w.seconds() >= self.next {
             self.next = w.seconds() + EVERY;
             // A program that does not watch has no body for it.
-            let _ = w.send_host(progress::with(done, self.of));
+            let _ = w.send_host(progress::with(steps(done), self.of));
         }
     }
+}
+
+fn steps(n: impl Int) -> u32 {
+    u32::try_from(n.number().max(0)).unwrap_or(u32::MAX)
 }

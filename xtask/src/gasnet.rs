@@ -10,7 +10,8 @@
 //! run: ARGUMENTS = says TEXT          a run that fails, and says so
 //! ```
 //!
-//! Other programs fail by their exit code, or by a line with the word `ERROR`. A name with a `/` is the path of one.
+//! Other programs fail by another exit code than their first comment states (`Expected: exit code 4 at 2 and more ranks`, else
+//! 0), or than `--exit NAME=CODE` does, or by a line with the word `ERROR`. A name with a `/` is the path of one.
 
 mod run;
 
@@ -38,6 +39,8 @@ struct Options {
     /// Programs that are compiled, or run, at a time.
     jobs: usize,
     prefix: PathBuf,
+    /// Exit codes that programs are expected to end with.
+    codes: Vec<(String, i32)>,
     /// Programs, each with arguments; none: all.
     names: Vec<String>,
 }
@@ -49,7 +52,18 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
 fn check(options: &Options) -> Result<(), Error> {
     let folder = options.source.clone().unwrap_or_else(|| root().join("capi/gasnet/tests"));
     install(options)?;
-    let programs = programs(&folder, options)?;
+    let mut programs = programs(&folder, options)?;
+    for (name, code) in &options.codes {
+        let program = programs.iter_mut().find(|program| program.name == *name);
+        program.ok_or_else(|| Error::unknown(name, "--exit with a program that is run"))?.expect(*code);
+    }
+    programs.retain(|program| match program.mode {
+        Some(mode) if mode != options.mode => {
+            println!("skip  {:<44} for --mode {mode}", program.name);
+            false
+        }
+        _ => true,
+    });
     let (tally, cases) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
     each(&programs, options.jobs, |program| match compile(program, options) {
         Ok(Some(path)) => lock(&cases).extend(Case::all(program, &path, &options.ranks)),
@@ -74,6 +88,7 @@ fn parse(arguments: &[String]) -> Result<Options, Error> {
         is_dev: false,
         jobs: 1,
         prefix: root().join("target/hamr/gasnet"),
+        codes: Vec::new(),
         names: Vec::new(),
     };
     let mut arguments = arguments.iter();
@@ -106,11 +121,19 @@ fn parse(arguments: &[String]) -> Result<Options, Error> {
                     .filter(|jobs| (1..=64).contains(jobs))
                     .ok_or_else(|| Error::unknown(&jobs, "--jobs with 1 to 64"))?;
             }
+            "--exit" => {
+                let given = value()?;
+                let code = given.split_once('=').and_then(|(name, code)| Some((name.to_owned(), code.parse().ok()?)));
+                options.codes.push(code.ok_or_else(|| Error::unknown(&given, "--exit with NAME=CODE"))?);
+            }
             "--prefix" => {
                 options.prefix = std::path::absolute(value()?).map_err(|why| Error::Failed(why.to_string()))?;
             }
             flag if flag.starts_with('-') => {
-                return Err(Error::unknown(flag, "--source, --mode, --ranks, --shared, --dev, --jobs or --prefix"));
+                return Err(Error::unknown(
+                    flag,
+                    "--source, --mode, --ranks, --shared, --dev, --jobs, --exit or --prefix",
+                ));
             }
             name => options.names.push(name.into()),
         }

@@ -214,10 +214,7 @@ impl Handler<'_> {
         };
         let (cx, args) = (Ident::new("cx", Span::mixed_site()), Ident::new("args", Span::mixed_site()));
         let run = self.run(&cx, &args);
-        // The compiler reports an argument that cannot travel at this tuple: it lies where the
-        // parameters were written.
-        let mut args_type = Group::new(Delimiter::Parenthesis, quote!(#(#types,)*));
-        args_type.set_span(self.function.sig.paren_token.span.join());
+        let args_type = self.args_type(&types);
         quote! {
             #(#inherited)*
             #[automatically_derived]
@@ -238,6 +235,22 @@ impl Handler<'_> {
                 }
             }
         }
+    }
+
+    /// The tuple of the arguments. The compiler reports one that cannot travel at its own parameter, where a sum
+    /// of zeros asks it of each; that of a generic function, of which no constant can ask, at the list of parameters.
+    fn args_type(&self, types: &[TokenStream]) -> TokenStream {
+        let krate = &self.options.krate;
+        let mut tuple = Group::new(Delimiter::Parenthesis, quote!(#(#types,)*));
+        tuple.set_span(self.function.sig.paren_token.span.join());
+        if types.is_empty() || !self.signature.params.is_empty() {
+            return tuple.to_token_stream();
+        }
+        let checks = types.iter().zip(&self.signature.types).map(|(ty, written)| {
+            let at = Group::new(Delimiter::None, ty.clone());
+            quote_spanned!(written.span() => #krate::handler::travels::<#at>())
+        });
+        quote!(<[(); #(#checks)+*] as #krate::handler::Checked<#tuple>>::Args)
     }
 
     /// The result that travels.

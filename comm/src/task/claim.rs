@@ -51,7 +51,7 @@ impl<'t> Task<'t> {
     /// fn sum(task: &mut Task, x: BufferPtr<u64>) -> Result<u64, Fault> {
     ///     let _mine = task.claim((x.read(),))?;
     ///     let x = task.view(x)?;
-    ///     task.sleep(10)?;
+    ///     task.sleep(core::time::Duration::from_micros(10))?;
     ///     Ok(x.iter().sum())
     /// }
     /// ```
@@ -98,7 +98,7 @@ impl<'t> Task<'t> {
     /// fn move_one(task: &mut Task) -> Result<(), Fault> {
     ///     let _mine = task.claim_resource(&LEVELS)?;
     ///     task.with(&LEVELS, |levels| levels[0] -= 1)?;
-    ///     task.sleep(10)?; // others run, but none sees what is half done
+    ///     task.sleep(core::time::Duration::from_micros(10))?; // others run, but none sees what is half done
     ///     task.with(&LEVELS, |levels| levels[1] += 1)
     /// }
     /// ```

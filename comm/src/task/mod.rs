@@ -44,7 +44,7 @@ use wait::{NEVER, Wait};
 /// # use hamr_comm::{BufferPtr, Fault, Task};
 /// fn sum(task: &mut Task, x: BufferPtr<u64>) -> Result<u64, Fault> {
 ///     let x = task.view(x)?;
-///     task.sleep(10)?; // others may write the buffer meanwhile
+///     task.sleep(core::time::Duration::from_micros(10))?; // others may write the buffer meanwhile
 ///     Ok(x.iter().sum())
 /// }
 /// ```
@@ -171,6 +171,11 @@ impl Drop for Within<'_> {
     }
 }
 
+/// Microseconds of a time, or a little more; [`NEVER`] where it is too long.
+fn in_micros(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_nanos().div_ceil(1000).into())
+}
+
 impl Task<'_> {
     /// Lets the other tasks and streams have a turn, and goes on.
     #[track_caller]
@@ -232,15 +237,15 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Waits for so many microseconds at least.
+    /// Waits for so long at least.
     #[track_caller]
-    pub fn sleep(&self, micros: u32) -> Result<(), Interrupted> {
-        self.sleep_at(micros, Place::caller())
+    pub fn sleep(&self, time: Duration) -> Result<(), Interrupted> {
+        self.sleep_at(in_micros(time), Place::caller())
     }
 
     #[inline(never)]
-    fn sleep_at(&self, micros: u32, at: Place) -> Result<(), Interrupted> {
-        let until = self.micros().saturating_add(micros.into());
+    fn sleep_at(&self, micros: u64, at: Place) -> Result<(), Interrupted> {
+        let until = self.micros().saturating_add(micros);
         self.wait(Wait::Time(until.min(self.until())), Reason::new(WaitKind::TIME, at))?;
         if until > self.until() { Err(Interrupted::Deadline) } else { Ok(()) }
     }
@@ -249,8 +254,7 @@ impl Task<'_> {
     /// lives. Of several the shortest counts, in whichever order they end. (Beyond three at a time, those that
     /// do not end in the reverse order end together.)
     pub fn within(&self, limit: Duration) -> Within<'_> {
-        let micros = u64::try_from(limit.as_micros()).unwrap_or(NEVER);
-        let limit = self.micros().saturating_add(micros);
+        let limit = self.micros().saturating_add(in_micros(limit));
         let mut limits = self.limits.get().unwrap_or(Limits::NONE);
         let limit = (limit != NEVER).then(|| limits.add(limit));
         self.limits.set(Some(limits));

@@ -14,7 +14,7 @@ use hamr_comm::handshake::HostHandshake;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{SealFlags, fcntl_get_seals};
-use std::path::Path;
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ struct Grant {
     session: Session,
     memory: OwnedFd,
     kind: String,
-    image: String,
+    image: OsString,
 }
 
 /// What the keeper answers that was asked for its device.
@@ -116,9 +116,7 @@ impl ServedLink {
             name: request.argument.into(),
             kind: format!("at-{kind}"),
             // Names in messages only.
-            image: Some(image)
-                .filter(|image| !image.is_empty())
-                .and_then(|path| ImageFile::open(Path::new(&path)).ok()),
+            image: Some(image).filter(|image| !image.is_empty()).and_then(|path| ImageFile::open(path.as_ref()).ok()),
             window,
             map,
             start_deadline,

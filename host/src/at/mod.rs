@@ -29,6 +29,10 @@ impl Launcher for AtLauncher {
         Ok(None)
     }
 
+    fn has_window(&self) -> bool {
+        true
+    }
+
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         Ok(Box::new(ServedLink::attach(request)?))
     }

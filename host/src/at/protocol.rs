@@ -26,8 +26,10 @@ use rustix::net::{
     SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg, socket_with,
 };
 use rustix::process::Pid;
+use std::ffi::{OsStr, OsString};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
 /// First bytes of a connection, and of its answer; the digit is the version of this protocol.
@@ -96,8 +98,8 @@ pub(crate) enum Answer {
         window_len: u64,
         /// Kind of the device's link, such as `shm`.
         kind: String,
-        /// Path of the image's file; empty when it is not known.
-        image: String,
+        /// Path of the image's file, of any bytes; empty when it is not known.
+        image: OsString,
     },
     /// The device has a new process. Descriptor: that process.
     Renewed,
@@ -114,7 +116,7 @@ impl Answer {
             Self::Granted { window_len, kind, image } => {
                 bytes.push(b'G');
                 bytes.extend(window_len.to_le_bytes());
-                bytes.extend(format!("{kind}\n{image}").into_bytes());
+                bytes.extend(kind.bytes().chain([b'\n']).chain(image.as_bytes().iter().copied()));
             }
             Self::Renewed => bytes.push(b'F'),
             Self::Stopped => bytes.push(b'E'),
@@ -133,10 +135,9 @@ impl Answer {
         match kind {
             b'G' => {
                 let (window_len, names) = rest.split_first_chunk()?;
-                let names = text(names);
-                let (kind, image) = names.split_once('\n')?;
-                let window_len = u64::from_le_bytes(*window_len);
-                Some(Self::Granted { window_len, kind: kind.into(), image: image.into() })
+                let end = names.iter().position(|byte| *byte == b'\n')?;
+                let (kind, image) = (text(&names[..end]), OsStr::from_bytes(&names[end + 1..]).into());
+                Some(Self::Granted { window_len: u64::from_le_bytes(*window_len), kind, image })
             }
             b'F' => Some(Self::Renewed),
             b'E' => Some(Self::Stopped),
@@ -356,8 +357,13 @@ mod tests {
 
     #[test]
     fn answers_are_read_as_they_were_written() {
-        let granted = Answer::Granted { window_len: 1 << 40, kind: "shm".into(), image: "/a b".into() };
-        for answer in [granted, Answer::Renewed, Answer::Stopped, Answer::Refused("no".into())] {
+        // Paths are bytes, also line ends and what is no text.
+        let granted = [&b"/a b"[..], b"", b"/caf\xe9/\xff", b"/two\nlines"].map(|image| Answer::Granted {
+            window_len: 1 << 40,
+            kind: "shm".into(),
+            image: OsStr::from_bytes(image).into(),
+        });
+        for answer in granted.into_iter().chain([Answer::Renewed, Answer::Stopped, Answer::Refused("no".into())]) {
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
         for bytes in

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Ranks, at most 250, or 64 where one is a bare-metal image
+    /// Ranks, at most 4095; 250 on `shm`, or 64 where one is a bare-metal image
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = number::<usize>)]
     ranks: Option<usize>,
     /// A rank on this device, or K of them; behind `=` what they run, if it is not IMAGE|PROGRAM. The

@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Why there are no logs to read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum LogError {
     /// The image does not log.
     #[error(
@@ -96,6 +96,10 @@ pub enum LogError {
     /// The file.
     #[error(transparent)]
     Image(#[from] Error),
+}
+
+crate::error::debug_as_display! {
+    LogError;
 }
 
 /// What a reader finds.

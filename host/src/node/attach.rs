@@ -23,8 +23,9 @@ impl Node {
         begin: Instant,
         runtime: Arc<Services>,
     ) -> Result<Self, Error> {
+        let options = options.within(link.window().len());
         let print_warnings = options.print_warnings;
-        let queues = Arc::new(QueuePairs::new(options.streams, options.plan().body_streams()));
+        let queues = Arc::new(QueuePairs::new(options.streams(), options.plan().body_streams()));
         let services = Arc::new(Services::default());
         let shared = Arc::downgrade(&services);
         let sources = ServiceSources { node: shared.clone(), runtime: Arc::downgrade(&runtime) };
@@ -48,8 +49,8 @@ impl Node {
         Ok(node)
     }
 
-    /// The same node for bodies that its device calls. The device ends with the node, not with this.
-    fn lent(&self) -> Self {
+    /// A handle of the same node. The device ends with the node, not with this.
+    pub(crate) fn lent(&self) -> Self {
         let Self { device, queues, common, services, .. } = self;
         Self {
             device: device.clone(),

@@ -50,7 +50,7 @@ pub struct DeviceInfo {
     pub image: Option<std::path::PathBuf>,
 }
 
-/// An open device, as [`Runtime::nodes`](crate::Runtime::nodes) lists it.
+/// What a program can know of an open device ([`Node::state`]).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeState {
@@ -65,8 +65,8 @@ pub struct NodeState {
 }
 
 impl Node {
-    /// What another part of the program can know of the device now.
-    pub(crate) fn state(&self) -> NodeState {
+    /// What the device reported of itself, whether it is there, its streams, and its tasks that wait.
+    pub fn state(&self) -> NodeState {
         let lost = (!self.is_alive()).then(|| self.device.loss_reason());
         NodeState { info: self.info(), lost, streams: self.streams(), tasks: self.tasks() }
     }

@@ -43,7 +43,7 @@ impl Node {
             message: self.device().longest_message(&self.device().epoch_info().record),
             heap: info.heap,
             buffers: options.max_buffers,
-            streams: options.streams,
+            streams: options.streams(),
             outstanding: options.max_outstanding,
             tasks: info.tasks,
         }

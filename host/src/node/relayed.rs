@@ -36,6 +36,15 @@ impl Devices for Nodes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values().filter_map(Weak::upgrade).collect()
     }
 
+    fn next(&self, from: NodeId) -> Option<(NodeId, String)> {
+        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open: Vec<_> = nodes.range(from.0..).filter_map(|(_, services)| services.upgrade()).collect();
+        // What is dropped with the last of its users may look for devices.
+        drop(nodes);
+        let node = open.iter().find_map(|services| Node::of_services(services))?;
+        Some((node.device().id, node.device().name.clone()))
+    }
+
     fn pass_on(&self, host: &Host<'_>, request: Request) -> Outcome {
         let services = self.find(request.node);
         let Some(node) = services.as_deref().and_then(Node::of_services) else { return request.no_node() };

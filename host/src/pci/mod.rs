@@ -67,6 +67,10 @@ impl Launcher for PciLauncher {
         parse(argument).map(|_| None)
     }
 
+    fn has_window(&self) -> bool {
+        true
+    }
+
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let address = parse(request.argument)?;
         let fail = |why: String| Error::Bus { device: request.device.into(), why };

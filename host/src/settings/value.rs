@@ -29,6 +29,17 @@ impl Value for u32 {
     }
 }
 
+/// Streams.
+impl Value for Option<u32> {
+    const VALUES: &'static str = "a number, or auto: one for each processor, from 8 on";
+    fn parse(text: &str) -> Option<Self> {
+        if text == "auto" { Some(None) } else { Value::parse(text).map(Some) }
+    }
+    fn show(&self) -> String {
+        self.map_or_else(|| "auto".into(), |number| number.show())
+    }
+}
+
 impl Value for usize {
     const VALUES: &'static str = "a number";
     fn parse(text: &str) -> Option<Self> {

@@ -30,7 +30,7 @@ const COPY_LIMIT: u64 = 256 << 20;
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
 /// Why a window cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum InspectError {
     /// The path cannot be opened as a window.
     #[error("{}: expected a window (/proc/PID/fd/N of a live one, a copied file, or --device pci:ADDRESS), got {got}", path.display())]
@@ -53,6 +53,10 @@ pub enum InspectError {
     /// The window cannot be mapped.
     #[error(transparent)]
     Map(#[from] crate::Error),
+}
+
+crate::error::debug_as_display! {
+    InspectError;
 }
 
 /// Maps a window read-only: the live memory when its owner cannot truncate it, otherwise a copy. A

@@ -53,14 +53,14 @@ pub struct WorldOptions {
 
 impl Default for WorldOptions {
     fn default() -> Self {
-        let rank = Options { heap: 1 << 20, segment: 64 << 20, ..Options::default() };
+        let rank = Options { heap: 1 << 20, segment: 64 << 20, streams: Some(8), ..Options::default() };
         // Three emulated machines on two processors stall for seconds.
         Self { rank, cpus: Vec::new(), stall: Some(Duration::from_secs(10)) }
     }
 }
 
 /// A rank that ended without an exit code, which ends its world.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} was lost: {why}")]
 pub struct WorldError {
     /// The rank.
@@ -71,6 +71,10 @@ pub struct WorldError {
     pub why: String,
     /// The code that a shell would have for that end, where the rank is a process: its exit code, or 128 and a signal.
     pub code: Option<u8>,
+}
+
+crate::error::debug_as_display! {
+    WorldError;
 }
 
 /// A task of a rank that waits.

@@ -70,7 +70,7 @@ fn alone(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 's
 }
 
 /// Why programs have no exit code.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ProgramError {
     /// A rank was lost.
     #[error(transparent)]
@@ -81,6 +81,10 @@ pub enum ProgramError {
     /// The world could not be started.
     #[error(transparent)]
     Start(#[from] Error),
+}
+
+crate::error::debug_as_display! {
+    ProgramError;
 }
 
 impl Runtime {

@@ -14,7 +14,7 @@ pub fn rank_and(cx: &mut Context, number: u64) -> Result<(u32, u64), Fault> {
 /// The same of a task that waits for so many microseconds.
 #[offload(unordered)]
 pub fn rank_and_later(task: &mut Task, number: u64, micros: u32) -> Result<(u32, u64), Fault> {
-    task.sleep(micros)?;
+    task.sleep(core::time::Duration::from_micros(micros.into()))?;
     Ok((world_of(task.world())?.me().0, number + 1))
 }
 

@@ -225,7 +225,7 @@ pub fn ping_pong(task: &mut Task, peer: u32, begins: bool, rounds: u32, pause_us
         check(world.get_value::<u64>(world.me(), 4096)? == want, "a signal came before its put")?;
         if !begins {
             if pause_us != 0 {
-                task.sleep(pause_us)?;
+                task.sleep(Duration::from_micros(pause_us.into()))?;
             }
             world.put_value(peer, 4096, u64::from(i) * 5)?;
             world.signal(peer, 3, i)?;
@@ -265,7 +265,7 @@ pub fn waits_for_ever(task: &mut Task, how: u32, at: u32) -> Result<u32, Fault> 
         0 | 1 if me.0 != 0 => task.barrier()?,
         0 | 1 => drop(task.wait_signal(me, 31, |value| value != 0)?),
         2 | 3 => drop(task.wait_signal(me, 31, |value| value != 0)?),
-        4 | 5 => task.sleep(u32::MAX)?,
+        4 | 5 => task.sleep(Duration::MAX)?,
         _ => task.wait_until(|| false)?,
     }
     Ok(me.0)

@@ -46,7 +46,7 @@ fn gather(task: &Task, gate: BufferPtr<u32>) -> Result<(), Fault> {
 #[offload(unordered)]
 pub fn sleeps(task: &mut Task, micros: u32) -> Result<u64, Fault> {
     let begin = task.micros();
-    task.sleep(micros)?;
+    task.sleep(Duration::from_micros(micros.into()))?;
     Ok(task.micros() - begin)
 }
 
@@ -79,7 +79,7 @@ pub fn waits_for_ever(task: &mut Task, marks: [u64; 2], kind: u8) -> Result<(), 
     waiting.publish(waiting.load() + 1);
     let forever = || match kind {
         POLLS => task.wait_until(|| false),
-        SLEEPS => task.sleep(u32::MAX),
+        SLEEPS => task.sleep(Duration::MAX),
         _ => loop {
             task.yield_now()?;
         },
@@ -107,9 +107,9 @@ pub fn waits_within(task: &mut Task, micros: u32) -> Result<u32, Fault> {
         let _outer = task.within(Duration::from_secs(3600));
         let _limit = task.within(limit);
         ended += u32::from(task.wait_until(|| false) == Err(Interrupted::Deadline));
-        ended += u32::from(task.sleep(u32::MAX) == Err(Interrupted::Deadline));
+        ended += u32::from(task.sleep(Duration::MAX) == Err(Interrupted::Deadline));
     }
-    task.sleep(1)?;
+    task.sleep(Duration::from_micros(1))?;
     task.wait_until(|| true)?;
     task.yield_now()?;
     Ok(ended)
@@ -147,7 +147,7 @@ pub fn doubles(task: &mut Task, x: BufferPtr<u64>) -> Result<(), Fault> {
 /// Arguments and result that are longer than a slot, with a wait between.
 #[offload]
 pub fn reverses(task: &mut Task, mut values: [u64; 100]) -> Result<[u64; 100], Fault> {
-    task.sleep(100)?;
+    task.sleep(Duration::from_micros(100))?;
     values.reverse();
     Ok(values)
 }

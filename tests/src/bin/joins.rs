@@ -120,7 +120,7 @@ fn program(task: &mut Task) -> Result<u8, Fault> {
             std::thread::sleep(Duration::from_secs(1));
         },
         _ => loop {
-            task.sleep(1000)?;
+            task.sleep(Duration::from_millis(1))?;
         },
     }
 }

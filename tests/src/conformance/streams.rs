@@ -121,7 +121,7 @@ pub fn one_for_each_thread(open: Open) {
 
 /// The error contains the limit and the option; a dropped stream makes room.
 pub fn too_many(open: Open) {
-    let node = open(Options { streams: 2, ..options() });
+    let node = open(Options { streams: Some(2), ..options() });
     let one = node.stream().expect("the first");
     let two = node.stream().expect("the second");
     for _ in 0..3 {
@@ -140,7 +140,7 @@ pub fn too_many(open: Open) {
 /// The counts of a queue pair continue from stream to stream, so no reply of an earlier stream is
 /// taken for one of a later.
 pub fn opened_a_thousand_times(open: Open) {
-    let node = open(Options { streams: 1, ring: 8, tickets: 2, ..options() });
+    let node = open(Options { streams: Some(1), ring: 8, tickets: 2, ..options() });
     for n in 0..1000u64 {
         let stream = node.stream().expect("the last one was closed");
         for i in 0..n % 5 {
@@ -162,7 +162,7 @@ pub fn opened_a_thousand_times(open: Open) {
 
 /// `node.sync` and `node.offload` from short-lived threads.
 pub fn threads_without_streams_of_their_own(open: Open) {
-    let node = open(Options { streams: 4, ..options() });
+    let node = open(Options { streams: Some(4), ..options() });
     for round in 0..10u64 {
         std::thread::scope(|scope| {
             for t in 0..4 {
@@ -189,7 +189,7 @@ pub fn threads_without_streams_of_their_own(open: Open) {
 /// A stream that is dropped with calls in flight: they run, and their memory becomes free when the
 /// queue pair is used again.
 pub fn dropped_with_calls_in_flight(open: Open) {
-    let node = open(Options { streams: 3, ..options() });
+    let node = open(Options { streams: Some(3), ..options() });
     let log = Log::new(&node, 100);
     let gate = Gate::new(&node);
     driven(&node, || {
@@ -319,7 +319,13 @@ pub fn are_listed(open: Open) {
     let node = open(options());
     let number = node.info().node;
     // Loopback devices and the test's own machine have runtimes of their own.
-    let of_runtime = || crate::devices::runtime().nodes().into_iter().find(|found| found.info.node == number);
+    let of_runtime = || {
+        crate::devices::runtime()
+            .nodes()
+            .into_iter()
+            .find(|found| found.info().node == number)
+            .map(|found| found.state())
+    };
     let is_there = !is_loopback(&node) && node.info().board != "qemu-microvm";
     assert!(node.streams().is_empty(), "{:?}", node.streams());
     let shared =

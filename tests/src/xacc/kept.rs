@@ -53,9 +53,9 @@ pub fn check_failed_starts(world: &World) {
     let last = world.size() - 1;
     let reason = |error: &str| error.contains("this step fails") && error.contains(&format!("rank {last}"));
     for is_waited_for in [true, false] {
-        let good = world.start(fails_at::with(u32::MAX)).expect("sent");
+        let good = world.start(fails_at::with(i64::MAX)).expect("sent");
         let bad = world.start(fails_at::with(last)).expect("sent");
-        let behind = world.start(fails_at::with(u32::MAX));
+        let behind = world.start(fails_at::with(i64::MAX));
         // Where the failure was seen before this one was sent, it says so, and the next run does not.
         let is_told = behind.as_ref().is_err_and(|error| reason(&error.to_string()));
         assert_eq!(good.wait_all().expect("it is before"), (0..=last).collect::<Vec<_>>());
@@ -64,13 +64,13 @@ pub fn check_failed_starts(world: &World) {
             assert!(reason(&error), "{error}");
         } else {
             drop(bad);
-            let next = world.run(fails_at::with(u32::MAX));
+            let next = world.run(fails_at::with(i64::MAX));
             assert_eq!(is_told, next.is_ok(), "{next:?}");
             assert!(next.err().is_none_or(|error| reason(&error.to_string())));
         }
         let behind = behind.and_then(|run| run.wait()).expect_err("it is behind").to_string();
         assert!(is_told || behind.contains("behind a run that has failed"), "{behind}");
-        assert_eq!(world.run(fails_at::with(u32::MAX)).expect("the next run"), 0);
+        assert_eq!(world.run(fails_at::with(i64::MAX)).expect("the next run"), 0);
     }
 }
 
@@ -79,14 +79,14 @@ pub fn check_unsent_starts(world: &World) {
     let last = world.size() - 1;
     let freed = world.node(0).buffer(&[0.0]).expect("room").ptr();
     for _ in 0..20 {
-        let before: Vec<_> = (0..4).map(|_| world.start(fails_at::with(u32::MAX)).expect("sent")).collect();
+        let before: Vec<_> = (0..4).map(|_| world.start(fails_at::with(i64::MAX)).expect("sent")).collect();
         drop(world.start(fails_at::with(last)).expect("sent"));
         let unsent = world.start(axpy::with(1.0, freed, freed)).expect_err("a buffer that is gone").to_string();
-        let next = world.run(fails_at::with(u32::MAX));
+        let next = world.run(fails_at::with(i64::MAX));
         // Where the failure was seen before, the start has said so.
         assert_eq!(unsent.contains("this step fails"), next.is_ok(), "{unsent}, {next:?}");
         assert!(next.err().is_none_or(|error| error.to_string().contains("this step fails")));
         assert!(before.into_iter().all(|run| run.wait().is_ok()));
-        assert_eq!(world.run(fails_at::with(u32::MAX)).expect("the next run"), 0);
+        assert_eq!(world.run(fails_at::with(i64::MAX)).expect("the next run"), 0);
     }
 }

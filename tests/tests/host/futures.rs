@@ -15,7 +15,7 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(8);
 
 fn options() -> Options {
-    Options { heap: 1 << 20, streams: 4, ring: 64, tickets: 8, deadline: Some(SOON), ..Options::default() }
+    Options { heap: 1 << 20, streams: Some(4), ring: 64, tickets: 8, deadline: Some(SOON), ..Options::default() }
 }
 
 /// One device that notifies and one that is polled. A caller drops the node before

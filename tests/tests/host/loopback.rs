@@ -341,7 +341,7 @@ fn flipped_bits_never_hang_or_panic() {
         Entry::of::<echo_many>(),
         Entry::of::<background>(),
     ];
-    let small = Options { ring: 8, tickets: 2, streams: 1, ..options() };
+    let small = Options { ring: 8, tickets: 2, streams: Some(1), ..options() };
     let lines = layout(&small).section(SectionKind::LINES).expect("every window has lines");
     for seed in 1..=4 {
         let mut random = Random(seed);

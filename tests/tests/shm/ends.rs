@@ -188,7 +188,7 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
     let target = devices::runtime().target("shm").expect("known").expect("takes an image");
     let image = devices::image("shm").resolve(&target).expect("an image");
     let plan = hamr_comm::abi::layout::Plan {
-        streams: options.streams,
+        streams: options.streams.unwrap_or(8),
         ring: options.ring,
         tickets: options.tickets,
         chunk: options.chunk,

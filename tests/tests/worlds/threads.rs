@@ -32,7 +32,7 @@ fn a_program_runs_on_every_rank() {
         let program = move |task: &mut Task<'_>| {
             let place = task.world().map(|world| (world.me().0, world.size()));
             theirs.lock().expect("no panic").push((place, std::thread::current().name().map(str::to_owned)));
-            task.sleep(100)?;
+            task.sleep(Duration::from_micros(100))?;
             Ok(0)
         };
         assert_eq!(world.run_program(program).expect("a code"), 0);
@@ -143,7 +143,7 @@ fn a_rank_that_exits_ends_the_world_with_its_code() {
     let code = world.run_program(|task| match me(task).0 {
         1 => task.world().expect("a rank").exit(42),
         _ => loop {
-            task.sleep(1000)?;
+            task.sleep(Duration::from_millis(1))?;
         },
     });
     assert_eq!(code.expect("a code"), 42);
@@ -171,7 +171,7 @@ fn a_fault_is_named_and_ends_only_its_world() {
             // A suspended task is unwound.
             let _counts = Counts(&theirs);
             loop {
-                task.sleep(1_000_000)?;
+                task.sleep(Duration::from_secs(1))?;
             }
         });
         let error = error.expect_err("rank 2 failed").to_string();
@@ -418,7 +418,7 @@ fn a_barrier_that_is_tried_again_is_the_same_one() {
         let code = world.run_program(|task| {
             let me = task.world().ok_or_else(|| Fault::msg("no rank"))?.me();
             if me.0 == 1 {
-                task.sleep(200_000)?;
+                task.sleep(Duration::from_millis(200))?;
                 task.barrier()?;
                 return Ok(0);
             }

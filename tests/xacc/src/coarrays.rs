@@ -23,8 +23,8 @@ pub fn coarrays(w: &mut Spmd, rounds: u32) -> Result<(), Fault> {
     w.post(0, 3)
 }
 
-fn value(image: u32, at: i64) -> i64 {
-    i64::from(image) * 1000 + at
+fn value(image: i64, at: i64) -> i64 {
+    image * 1000 + at
 }
 
 /// A coarray with values of each image.
@@ -43,7 +43,7 @@ fn transfers(w: &mut Spmd) -> Result<(), Fault> {
     let (mut a, mut b) = (line(w)?, w.own([4, 5, 6]).coarray::<i64>(w)?);
     // Every second one backwards, and a plane of the other.
     a.put(next, s![(0..6).step(2)], s![(6..12).step(-2)], w)?;
-    b.put(next, s![.., 2, (..).step(3)], 7 + i64::from(me), w)?;
+    b.put(next, s![.., 2, (..).step(3)], 7 + me, w)?;
     b.put(next, s![1, 0..3, 5], a.section(s![9..12]), w)?;
     b.put(next, s![1..3, 4, 0], a.at(me, s![(7..9).step(-1)]), w)?;
     w.sync_all()?;
@@ -54,7 +54,7 @@ fn transfers(w: &mut Spmd) -> Result<(), Fault> {
     let wanted = |i, j, k| match (i, j, k) {
         (1, 0..=2, 5) => value(last, 9 + j),
         (1 | 2, 4, 0) => value(last, 9 - i),
-        (_, 2, 0 | 3) => 7 + i64::from(last),
+        (_, 2, 0 | 3) => 7 + last,
         _ => 0,
     };
     let all = (0..4).flat_map(|i| (0..5).flat_map(move |j| (0..6).map(move |k| (i, j, k))));
@@ -122,8 +122,8 @@ fn nonblocking(w: &mut Spmd) -> Result<(), Fault> {
 /// Omni's `sync_images`: rounds of gets of all images from all, with syncs of pairs between.
 fn syncs(w: &mut Spmd) -> Result<(), Fault> {
     let (me, n) = (w.me(), w.size());
-    let mut a = w.own([1]).coarray::<u32>(w)?;
-    for round in 0..8u32 {
+    let mut a = w.own([1]).coarray(w)?;
+    for round in 0..8 {
         a.view_mut(w)[[0]] = 39_361 + 2 * (me + 1) + round;
         w.sync_images_all()?;
         for image in 0..n {
@@ -139,12 +139,13 @@ fn syncs(w: &mut Spmd) -> Result<(), Fault> {
         }
         w.sync_images_all()?;
     }
-    w.sync_images([None::<u32>; 2])?;
+    w.sync_images([None::<i64>; 2])?;
     w.sync_memory();
     // A chain: each image sees what those before it have done.
     a.view_mut(w).fill(0);
     w.sync_all()?;
-    let (low, high) = (me.checked_sub(1), Some(me + 1).filter(|image| *image < n));
+    let on_line = |image: i64| Some(image).filter(|image| (0..n).contains(image));
+    let (low, high) = (on_line(me - 1), on_line(me + 1));
     w.sync_images([low])?;
     if let Some(high) = high {
         let here = a.view(w)[[0]];
@@ -159,10 +160,10 @@ fn posts(w: &mut Spmd) -> Result<(), Fault> {
     let (me, n) = (w.me(), w.size());
     let next = (me + 1) % n;
     let last = (me + n - 1) % n;
-    let mut a = w.own([4]).coarray::<u32>(w)?;
+    let mut a = w.own([4]).coarray(w)?;
     // Tags in another order than posted; to itself where there is one image.
     for tag in [3, 15, 0] {
-        a.put(next, s![i64::from(tag) % 4], u32::from(tag) + me, w)?;
+        a.put(next, s![i64::from(tag) % 4], i64::from(tag) + me, w)?;
         w.post(next, tag)?;
     }
     check(w.wait(last, 15)? == (last, 15) && a.view(w)[[3]] == 15 + last, "tag 15")?;
@@ -170,16 +171,16 @@ fn posts(w: &mut Spmd) -> Result<(), Fault> {
     check(w.wait(last, None)? == (last, 3), "tag 3")?;
     w.sync_all()?;
     // Posts of all to all, taken by waits of any.
-    const POSTS: u32 = 100;
+    const POSTS: i64 = 100;
     for (post, to) in (0..POSTS).flat_map(|post| (0..n).map(move |to| (post, to))) {
         w.post(to, (post % 16) as u8)?;
     }
     let mut sums = [0; 2];
     for _ in 0..POSTS * n {
         let (from, tag) = w.wait(None, None)?;
-        sums = [sums[0] + from, sums[1] + u32::from(tag)];
+        sums = [sums[0] + from, sums[1] + i64::from(tag)];
     }
-    let tags = (0..POSTS).map(|post| post % 16).sum::<u32>();
+    let tags = (0..POSTS).map(|post| post % 16).sum::<i64>();
     check(sums == [POSTS * n * (n - 1) / 2, n * tags], "other posts")?;
     w.sync_all()?;
     // Two senders, one tag: both count.
@@ -196,13 +197,13 @@ fn posts(w: &mut Spmd) -> Result<(), Fault> {
 /// Omni's `lock-unlock`: numbers that are read and written behind a lock, on each image.
 fn locks(w: &mut Spmd) -> Result<(), Fault> {
     let (me, n) = (w.me(), w.size());
-    let (locks, mut a) = (w.locks(2)?, w.own([2]).coarray::<u32>(w)?);
-    const ROUNDS: u32 = 5;
+    let (locks, mut a) = (w.locks(2)?, w.own([2]).coarray(w)?);
+    const ROUNDS: i64 = 5;
     for (image, nth) in (0..ROUNDS).flat_map(|_| (0..n).flat_map(|image| [(image, 0), (image, 1)])) {
         locks.locked(image, nth, w, |w| {
             let mut here = [0];
-            a.get_into(image, s![i64::from(nth)], &mut here, w)?;
-            a.put(image, s![i64::from(nth)], here[0] + 1, w)
+            a.get_into(image, s![nth], &mut here, w)?;
+            a.put(image, s![nth], here[0] + 1, w)
         })?;
     }
     w.sync_all()?;
@@ -230,15 +231,15 @@ fn locks(w: &mut Spmd) -> Result<(), Fault> {
 /// Omni's `atomic_define` and `atomic_ref`, and the other operations.
 fn atomics(w: &mut Spmd) -> Result<(), Fault> {
     let (me, n) = (w.me(), w.size());
-    let (mut a, mut b) = (w.own([2, 3]).coarray::<u32>(w)?, w.own([2]).coarray::<i64>(w)?);
+    let (mut a, mut b) = (w.own([2, 3]).coarray::<i64>(w)?, w.own([2]).coarray::<i64>(w)?);
     for image in 0..n {
         (0..10).try_for_each(|_| a.atomic(image, [1, 2], AtomicOp::Add(1), w).map(drop))?;
-        b.atomic(image, [0], AtomicOp::Max(i64::from(me) - 5), w)?;
+        b.atomic(image, [0], AtomicOp::Max(me - 5), w)?;
         b.atomic(image, [1], AtomicOp::Or(1 << me), w)?;
     }
     w.sync_all()?;
     check(a.atomic_ref(me, [1, 2], w)? == 10 * n && a.view(w)[[1, 2]] == 10 * n, "another sum")?;
-    check(b.view(w).local() == [(i64::from(n) - 6).max(0), (1 << n) - 1], "other atomics")?;
+    check(b.view(w).local() == [(n - 6).max(0), (1 << n) - 1], "other atomics")?;
     a.atomic_define((me + 1) % n, [0, 1], me + 1, w)?;
     w.sync_all()?;
     let last = (me + n - 1) % n;
@@ -255,13 +256,13 @@ fn parts(w: &mut Spmd) -> Result<(), Fault> {
     w.sync_all()?;
     let part = w.task(odd, |w| {
         let (me, size) = (w.me(), w.size());
-        let mut part = w.own([3]).coarray::<u32>(w)?;
+        let mut part = w.own([3]).coarray(w)?;
         part.put((me + 1) % size, s![1], me + 1, w)?;
         // Image 0 is rank 1 here.
-        whole.put((me + 1) % size, s![0], -1 - i64::from(me), w)?;
+        whole.put((me + 1) % size, s![0], -1 - me, w)?;
         w.sync_all()?;
         check(part.view(w)[[1]] == (me + size - 1) % size + 1, "another image in a task")?;
-        check(whole.view(w)[[0]] == -1 - i64::from((me + size - 1) % size), "another image of a larger set")?;
+        check(whole.view(w)[[0]] == -1 - (me + size - 1) % size, "another image of a larger set")?;
         Ok::<_, Fault>(part)
     })?;
     let is_member = part.is_some();

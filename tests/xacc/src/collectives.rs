@@ -4,8 +4,8 @@ use crate::check;
 use hamr_xacc::prelude::*;
 
 /// A value of a node: not of equal ones, and sums of them depend on their order.
-fn value(node: u32, round: u32) -> f64 {
-    f64::from(node * 7919 % 13 + 1) / f64::from(round + 3)
+fn value(node: impl Into<i64>, round: u32) -> f64 {
+    (node.into() * 7919 % 13 + 1) as f64 / f64::from(round + 3)
 }
 
 fn sum_of(set: NodeSet, round: u32) -> f64 {
@@ -27,11 +27,11 @@ pub fn collectives(w: &mut Spmd, rounds: u32) -> Result<u64, Fault> {
         bits = (bits ^ sum.to_bits()).wrapping_mul(0x100_0000_01B3);
         w.barrier()?;
         operations(w, me, n)?;
-        let mut values = [0u64; 77];
-        values.iter_mut().zip(0..).for_each(|(value, i)| *value = u64::from(me) << 32 | i);
+        let mut values = [0i64; 77];
+        values.iter_mut().zip(0..).for_each(|(value, i)| *value = me << 32 | i);
         w.reduce_slice(Sum, &mut values)?;
-        let ranks = u64::from(n) * u64::from(n - 1) / 2;
-        let is_sum = |(i, value): (u64, &u64)| *value == (ranks << 32) + i * u64::from(n);
+        let ranks = n * (n - 1) / 2;
+        let is_sum = |(i, value): (i64, &i64)| *value == (ranks << 32) + i * n;
         check((0..).zip(&values).all(is_sum), "another sum of slices")?;
         for root in 0..n {
             let mut got = (me, [mine; 3]);
@@ -44,13 +44,13 @@ pub fn collectives(w: &mut Spmd, rounds: u32) -> Result<u64, Fault> {
     Ok(bits)
 }
 
-fn operations(w: &mut Spmd, me: u32, n: u32) -> Result<(), Fault> {
+fn operations(w: &mut Spmd, me: i64, n: i64) -> Result<(), Fault> {
     check(w.reduce(Prod, 2u32)? == 1 << n, "product")?;
     check(w.reduce(Max, (me as i32, -(me as f32)))? == (n as i32 - 1, 0.0), "greatest")?;
     check(w.reduce(Min, [me, 5 + n - me])? == [0, 6], "least")?;
     check(w.reduce(And, !(1u64 << me))? == !((1u64 << n) - 1), "and")?;
     check(w.reduce(Or, 1u8 << (me % 8))? == ((1u16 << n) - 1) as u8, "or")?;
-    check(w.reduce(Xor, 1i64)? == i64::from(n % 2), "xor")?;
+    check(w.reduce(Xor, 1i64)? == n % 2, "xor")?;
     check(w.reduce(All, me < n)? && w.reduce(All, me == 0)? == (n == 1), "all")?;
     check(w.reduce(Any, me == n - 1)? && !w.reduce(Any, me == n)?, "any")?;
     // Equal ones on all nodes, and places in another order than the nodes'.
@@ -75,7 +75,7 @@ fn subsets(w: &mut Spmd, round: u32) -> Result<(), Fault> {
         check(w.task(all, |_| ()).is_err() == (n > 1), "a task on more nodes")?;
         w.reduce(Sum, (w.me(), w.size()))
     });
-    let members = n.div_ceil(2);
+    let members = (n + 1) / 2;
     let wanted = (members * (members - 1) / 2, members * members);
     check(got?.transpose()? == (me % 2 == 0).then_some(wanted), "another sum in a task")?;
     check(w.task_nocomm(halves[1], || 3)? == (me % 2 == 1).then_some(3), "a task without communication")?;

@@ -18,7 +18,7 @@ pub fn himeno_field(w: &mut Spmd, size: [i64; 3], nodes: [u32; 2], loops: u32) -
     let mut hash = HASH;
     let mut owner = None;
     for (i, j) in (0..size[0]).flat_map(|i| (0..size[1]).map(move |j| (i, j))) {
-        let next = p.desc().owner([i, j, 0]).and_then(|rank| w.set().number(rank));
+        let next = p.desc().owner([i, j, 0]).and_then(|rank| w.set().number(rank)).map(i64::from);
         if let Some(owner) = owner.filter(|_| owner != next) {
             w.bcast(owner, &mut hash)?;
         }
@@ -36,11 +36,12 @@ pub fn himeno_field(w: &mut Spmd, size: [i64; 3], nodes: [u32; 2], loops: u32) -
 pub fn himeno_local_field(w: &mut Spmd, size: [i64; 3], nodes: [u32; 2], loops: u32) -> Result<([Run; 2], u64), Fault> {
     let (runs, p) = solve_local(w, size, nodes, loops)?;
     let (grid, mut hash) = (w.nodes(nodes)?, HASH);
-    let row = w.local::<f32>(size[2] as usize)?;
+    let row = w.local::<f32>(size[2])?;
     let all = if w.me() == 0 { size[0] } else { 0 };
     for (i, j) in (0..all).flat_map(|i| (0..size[1]).map(move |j| (i, j))) {
-        let at = [(i, size[0], nodes[0]), (j, size[1], nodes[1])].map(|(i, n, parts)| {
-            let owner = (i / part(n, parts, 0).1) as u32;
+        let [of_i, of_j] = grid.shape();
+        let at = [(i, size[0], of_i), (j, size[1], of_j)].map(|(i, n, parts)| {
+            let owner = i / part(n, parts, 0).1;
             (owner, i - part(n, parts, owner).0 + 1)
         });
         p.get_into(grid.image([at[0].0, at[1].0]), s![at[0].1, at[1].1, ..], row, w)?;

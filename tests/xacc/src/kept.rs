@@ -4,14 +4,14 @@ use crate::check;
 use hamr_xacc::prelude::*;
 
 /// Sizes of a general block distribution: all in the last block but one row.
-fn sizes(w: &Spmd) -> [u64; 8] {
+fn sizes(w: &Spmd) -> [i64; 8] {
     let mut sizes = [0; 8];
     sizes[0] = 1;
     sizes[w.size() as usize - 1] += 12;
     sizes
 }
 
-fn of_field<'g>(w: &Spmd, sizes: &'g [u64]) -> Result<Shape<'g, 2>, Fault> {
+fn of_field<'g>(w: &Spmd, sizes: &'g [i64]) -> Result<Shape<'g, 2>, Fault> {
     Ok(w.nodes([w.size()])?.template([13, 9]).distribute([GBlock(sizes), Whole])?.shadow([1, 0]))
 }
 
@@ -24,7 +24,7 @@ const LEN: i64 = 6;
 
 /// Makes and keeps a coarray, in which each image has put its number into another one's first element.
 #[offload]
-pub fn keep_coarray(w: &mut Spmd) -> Result<Kept<u32, 1>, Fault> {
+pub fn keep_coarray(w: &mut Spmd) -> Result<Kept<i64, 1>, Fault> {
     let (me, n, mut made) = (w.me(), w.size(), w.own([LEN]).coarray(w)?);
     made.put((me + 1) % n, s![0], me, w)?;
     made.keep(w)
@@ -32,18 +32,18 @@ pub fn keep_coarray(w: &mut Spmd) -> Result<Kept<u32, 1>, Fault> {
 
 /// Each image puts the number of the step and what it was told last into its neighbour: what they keep goes around.
 #[offload]
-pub fn step_coarray(w: &mut Spmd, kept: Kept<u32, 1>, nth: u32) -> Result<(), Fault> {
+pub fn step_coarray(w: &mut Spmd, kept: Kept<i64, 1>, nth: i64) -> Result<(), Fault> {
     let (me, n) = (w.me(), w.size());
     let shape = w.own([LEN]);
     let mut ring = kept.open_coarray(&shape, w)?;
-    let other = w.own([LEN]).full(u32::MAX, w)?;
+    let other = w.own([LEN]).full(i64::MAX, w)?;
     let view = ring.view(w);
     let (told, steps) = (view[[0]], view[[LEN - 1]]);
     check(told == (me + n * (nth + 1) - nth - 1) % n && steps == nth, "an element is of another step")?;
     w.sync_all()?;
     ring.put((me + 1) % n, s![0], told, w)?;
     ring.put((me + 1) % n, s![LEN - 1], nth + 1, w)?;
-    check(each!([i] in other.here() => all { other[[i]] == u32::MAX }), "another array was written")
+    check(each!([i] in other.here() => all { other[[i]] == i64::MAX }), "another array was written")
 }
 
 /// Wrong uses of a kept coarray, on two nodes or more, and their reasons.
@@ -55,7 +55,7 @@ pub const COARRAY_REASONS: [&str; 3] = [
 
 /// Uses it wrongly.
 #[offload]
-pub fn misused_coarray(w: &mut Spmd, kept: Kept<u32, 1>, how: u32) -> Result<(), Fault> {
+pub fn misused_coarray(w: &mut Spmd, kept: Kept<i64, 1>, how: u32) -> Result<(), Fault> {
     let (own, first) = (w.own([LEN]), w.me() == 0);
     match how {
         0 => kept.open_coarray(&w.own([LEN + 1]), w).map(drop),
@@ -136,7 +136,7 @@ pub fn misused(w: &mut Spmd, line: Kept<i64, 1>, how: u32) -> Result<(), Fault> 
 
 /// Fails on a node in a step, while others are in a barrier.
 #[offload]
-pub fn fails_at(w: &mut Spmd, at: u32) -> Result<u32, Fault> {
+pub fn fails_at(w: &mut Spmd, at: i64) -> Result<i64, Fault> {
     check(w.me() != at, "this step fails")?;
     w.barrier()?;
     Ok(w.me())

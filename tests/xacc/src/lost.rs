@@ -8,7 +8,7 @@ use hamr_xacc::{Exact, program};
 /// The node that is lost, and an array of the host's program that this node has.
 #[derive(Clone, Copy)]
 pub struct Lost {
-    node: u32,
+    node: i64,
     host: HostArray<f64, 1>,
 }
 
@@ -133,7 +133,7 @@ pub const PROGRAM_NOTE: u64 = 0x800;
 pub fn program_waits_for(task: &mut Task, how: u32, node: u32, host: HostArray<f64, 1>) -> Result<u32, Fault> {
     begins(task, PROGRAM_NOTE)?;
     let (_, way) = PROGRAM_WAYS.get(how as usize).ok_or_else(|| Fault::msg("there is no such way"))?;
-    let waited = program(task, |w| way(w, Lost { node, host }));
+    let waited = program(task, |w| way(w, Lost { node: node.into(), host }));
     if let Err(fault) = &waited {
         fails(task, PROGRAM_NOTE, fault)?;
     }
@@ -142,7 +142,7 @@ pub fn program_waits_for(task: &mut Task, how: u32, node: u32, host: HostArray<f
 
 /// All nodes but one meet, which waits for something else.
 #[offload]
-pub fn meets_without(w: &mut Spmd, node: u32) -> Result<(), Fault> {
+pub fn meets_without(w: &mut Spmd, node: i64) -> Result<(), Fault> {
     if w.me() == node { never(w) } else { w.barrier() }
 }
 
@@ -180,6 +180,6 @@ fn cyclic(w: &Spmd) -> Result<Shape<'static, 1>, Fault> {
 
 /// Every node has all of it.
 fn replicated(w: &Spmd) -> Result<Shape<'static, 1>, Fault> {
-    let plane = w.nodes([w.size()])?.template([w.size().into(), 12]).distribute([Block, Whole])?;
+    let plane = w.nodes([w.size()])?.template([w.size(), 12]).distribute([Block, Whole])?;
     Ok(plane.align([on(1)]))
 }

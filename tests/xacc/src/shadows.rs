@@ -1,6 +1,7 @@
 //! Programs of arrays with shadows.
 
 use crate::check;
+use hamr_xacc::Int;
 use hamr_xacc::prelude::*;
 
 type Pairs<'c> = Array<'c, i64, 2>;
@@ -21,7 +22,7 @@ fn each(share: Share<2>, mut body: impl FnMut([i64; 2]) -> Result<(), Fault>) ->
     Ok(())
 }
 
-fn make<'c>(w: &mut Spmd<'c>, nodes: [u32; 2], size: [i64; 2]) -> Result<Pairs<'c>, Fault> {
+fn make<'c>(w: &mut Spmd<'c>, nodes: [impl Int; 2], size: [i64; 2]) -> Result<Pairs<'c>, Fault> {
     let shape = w.nodes(nodes)?.template(size).distribute([Block, Block])?.shadow(WIDTHS);
     let mut a = shape.full(-1, w)?;
     each(a.here(), |index| {
@@ -116,9 +117,9 @@ fn sums(w: &mut Spmd, nodes: [u32; 2], size: [i64; 2]) -> Result<(), Fault> {
 #[offload]
 pub fn refused(w: &mut Spmd, how: u32) -> Result<(), Fault> {
     let n = w.size();
-    let mut a = make(w, [n, 1], [8 * i64::from(n), 8])?;
-    let mut b = make(w, [n, 1], [8 * i64::from(n), 8])?;
-    let first = i64::from(w.me()) * 8;
+    let mut a = make(w, [n, 1], [8 * n, 8])?;
+    let mut b = make(w, [n, 1], [8 * n, 8])?;
+    let first = w.me() * 8;
     match how {
         // The shadow of a pending reflect.
         0 => {
@@ -149,7 +150,7 @@ pub fn refused(w: &mut Spmd, how: u32) -> Result<(), Fault> {
         8 => drop(a.local()),
         9 if w.me() == 0 => a.reflect(w)?,
         9 => a.reflect_start(Halo::ALL, w)?,
-        _ => w.scope(|w| make(w, [n, 1], [n.into(), 8])?.reflect_start(Halo::ALL, w))?,
+        _ => w.scope(|w| make(w, [n, 1], [n, 8])?.reflect_start(Halo::ALL, w))?,
     }
     Ok(())
 }
@@ -174,7 +175,7 @@ pub const REASONS: [&str; 11] = [
 pub fn arrays(w: &mut Spmd, size: i64) -> Result<(), Fault> {
     let n = w.size();
     let mut total = 0;
-    for by in [Block, BlockOf(5 + size as u64 / u64::from(n)), Cyclic, CyclicOf(3)] {
+    for by in [Block, BlockOf(5 + size / n), Cyclic, CyclicOf(3)] {
         let shape = w.nodes([n])?.template([size]).distribute([by])?;
         let [mut a, b] = shape.fulls([1i64, 2], w)?;
         check(a.desc().offset([size]).is_none() && a.local().iter().all(|x| *x == 1), "not full")?;

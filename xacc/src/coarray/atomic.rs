@@ -1,6 +1,7 @@
 //! Atomic accesses to elements of coarrays.
 
 use super::Coarray;
+use crate::int::Int;
 use crate::spmd::Spmd;
 use hamr_comm::world::{AtomicOp, AtomicValue, RankId, SegAddr};
 use hamr_comm::{Element, Fault};
@@ -11,7 +12,8 @@ impl<T: Element + AtomicValue, const N: usize> Coarray<'_, T, N> {
     ///
     /// # Errors
     /// There is no such image or element; a transfer to this image's is not complete.
-    pub fn atomic(&mut self, image: u32, at: [i64; N], op: AtomicOp<T>, w: &mut Spmd<'_>) -> Result<T, Fault> {
+    pub fn atomic(&mut self, image: impl Int, at: [i64; N], op: AtomicOp<T>, w: &mut Spmd<'_>) -> Result<T, Fault> {
+        let image = image.number();
         let rank = self.rank(image, w)?;
         let (place, off) = self.place(image, at)?;
         let fabric = w.fabric();
@@ -26,7 +28,7 @@ impl<T: Element + AtomicValue, const N: usize> Coarray<'_, T, N> {
     ///
     /// # Errors
     /// As [`Self::atomic`].
-    pub fn atomic_define(&mut self, image: u32, at: [i64; N], value: T, w: &mut Spmd<'_>) -> Result<(), Fault> {
+    pub fn atomic_define(&mut self, image: impl Int, at: [i64; N], value: T, w: &mut Spmd<'_>) -> Result<(), Fault> {
         self.atomic(image, at, AtomicOp::Store(value), w).map(drop)
     }
 
@@ -34,7 +36,7 @@ impl<T: Element + AtomicValue, const N: usize> Coarray<'_, T, N> {
     ///
     /// # Errors
     /// As [`Self::atomic`].
-    pub fn atomic_ref(&mut self, image: u32, at: [i64; N], w: &mut Spmd<'_>) -> Result<T, Fault> {
+    pub fn atomic_ref(&mut self, image: impl Int, at: [i64; N], w: &mut Spmd<'_>) -> Result<T, Fault> {
         self.atomic(image, at, AtomicOp::Load, w)
     }
 }

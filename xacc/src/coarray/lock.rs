@@ -5,6 +5,7 @@
 
 use super::Coarray;
 use crate::dist::NodeSet;
+use crate::int::Int;
 use crate::spmd::Spmd;
 use core::cell::RefCell;
 use hamr_comm::Fault;
@@ -26,8 +27,8 @@ impl<'c> Spmd<'c> {
     /// # Errors
     /// There is no room; a node is in another collective.
     #[track_caller]
-    pub fn locks(&mut self, n: u32) -> Result<Locks<'c>, Fault> {
-        Ok(Locks { numbers: RefCell::new(self.own([i64::from(n), 3]).coarray(self)?) })
+    pub fn locks(&mut self, n: impl Int) -> Result<Locks<'c>, Fault> {
+        Ok(Locks { numbers: RefCell::new(self.own([n.number(), 3]).coarray(self)?) })
     }
 }
 
@@ -41,11 +42,12 @@ impl Locks<'_> {
     #[track_caller]
     pub fn locked<'s, R>(
         &self,
-        image: u32,
-        nth: u32,
+        image: impl Int,
+        nth: impl Int,
         w: &mut Spmd<'s>,
         f: impl FnOnce(&mut Spmd<'s>) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
+        let (image, nth) = (image.number(), nth.number());
         self.is_not_mine(image, nth, w)?;
         let ticket = self.number(image, nth, TICKET, AtomicOp::Add(1), w)?;
         let (fabric, set) = (w.fabric(), w.set());
@@ -67,11 +69,12 @@ impl Locks<'_> {
     /// As [`Self::locked`].
     pub fn try_locked<'s, R>(
         &self,
-        image: u32,
-        nth: u32,
+        image: impl Int,
+        nth: impl Int,
         w: &mut Spmd<'s>,
         f: impl FnOnce(&mut Spmd<'s>) -> Result<R, Fault>,
     ) -> Result<Option<R>, Fault> {
+        let (image, nth) = (image.number(), nth.number());
         self.is_not_mine(image, nth, w)?;
         let turn = self.number(image, nth, TURN, AtomicOp::Load, w)?;
         let take = AtomicOp::CompareSwap { expected: turn, new: turn.wrapping_add(1) };
@@ -97,8 +100,8 @@ impl Locks<'_> {
     /// Runs `f` with the lock, which is this image's turn, and frees it.
     fn with<'s, R>(
         &self,
-        image: u32,
-        nth: u32,
+        image: i64,
+        nth: i64,
         w: &mut Spmd<'s>,
         f: impl FnOnce(&mut Spmd<'s>) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
@@ -110,14 +113,14 @@ impl Locks<'_> {
         result
     }
 
-    fn is_not_mine(&self, image: u32, nth: u32, w: &mut Spmd<'_>) -> Result<(), Fault> {
+    fn is_not_mine(&self, image: i64, nth: i64, w: &mut Spmd<'_>) -> Result<(), Fault> {
         if self.number(image, nth, HOLDER, AtomicOp::Load, w)? != w.fabric().me + 1 {
             return Ok(());
         }
         Err(crate::error::fault(format_args!("this image has lock {nth} of image {image} already")))
     }
 
-    fn number(&self, image: u32, nth: u32, of: i64, op: AtomicOp<u32>, w: &mut Spmd<'_>) -> Result<u32, Fault> {
-        self.numbers.borrow_mut().atomic(image, [nth.into(), of], op, w)
+    fn number(&self, image: i64, nth: i64, of: i64, op: AtomicOp<u32>, w: &mut Spmd<'_>) -> Result<u32, Fault> {
+        self.numbers.borrow_mut().atomic(image, [nth, of], op, w)
     }
 }

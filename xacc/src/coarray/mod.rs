@@ -14,6 +14,7 @@ pub use transfer::{Local, Remote, kind};
 use crate::array::{Array, Section, View, ViewMut};
 use crate::dist::{Shape, or_refuse};
 use crate::error::fault;
+use crate::int::Int;
 use crate::section::{Region, Sel};
 use crate::spmd::Spmd;
 use crate::what::Kind;
@@ -97,8 +98,8 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
 
     /// A part of an image's elements, as the right side of a [`put`](Self::put) to another coarray:
     /// XcalableMP's `b[sel]:[image]`.
-    pub fn at(&self, image: u32, sel: [Sel; N]) -> Remote<'_, 'c, T, N> {
-        Remote::new(self, image, sel)
+    pub fn at(&self, image: impl Int, sel: [Sel; N]) -> Remote<'_, 'c, T, N> {
+        Remote::new(self, image.number(), sel)
     }
 
     /// Assigns to a section of an image's elements: XcalableMP's `a[to]:[image] = from`. The right side
@@ -113,19 +114,19 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
     /// coarray is not complete.
     pub fn put<K>(
         &mut self,
-        image: u32,
+        image: impl Int,
         to: [Sel; N],
         from: impl Local<T, N, K>,
         w: &mut Spmd<'_>,
     ) -> Result<(), Fault> {
-        from.put(self, image, to, w)
+        from.put(self, image.number(), to, w)
     }
 
     /// Assigns an image's section to one of this image: XcalableMP's `a[to] = a[from]:[image]`.
     ///
     /// # Errors
     /// As [`Self::put`].
-    pub fn get(&mut self, to: [Sel; N], image: u32, from: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
+    pub fn get(&mut self, to: [Sel; N], image: impl Int, from: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
         self.copy((w.me(), to), (image, from), w)
     }
 
@@ -133,8 +134,8 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
     ///
     /// # Errors
     /// There is no such image or element; the lengths differ.
-    pub fn get_into(&self, image: u32, from: [Sel; N], to: &mut [T], w: &mut Spmd<'_>) -> Result<(), Fault> {
-        transfer::get_into(self, image, from, to, w)
+    pub fn get_into(&self, image: impl Int, from: [Sel; N], to: &mut [T], w: &mut Spmd<'_>) -> Result<(), Fault> {
+        transfer::get_into(self, image.number(), from, to, w)
     }
 
     /// Assigns an image's section to one of an image: XcalableMP's `a[..]:[i] = a[..]:[j]`, also where
@@ -142,12 +143,17 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
     ///
     /// # Errors
     /// As [`Self::put`].
-    pub fn copy(&mut self, to: (u32, [Sel; N]), from: (u32, [Sel; N]), w: &mut Spmd<'_>) -> Result<(), Fault> {
-        transfer::copy(self, to, from, w)
+    pub fn copy(
+        &mut self,
+        to: (impl Int, [Sel; N]),
+        from: (impl Int, [Sel; N]),
+        w: &mut Spmd<'_>,
+    ) -> Result<(), Fault> {
+        transfer::copy(self, (to.0.number(), to.1), (from.0.number(), from.1), w)
     }
 
     /// The rank of an image that has a part of this coarray.
-    fn rank(&self, image: u32, w: &Spmd<'_>) -> Result<u32, Fault> {
+    fn rank(&self, image: i64, w: &Spmd<'_>) -> Result<u32, Fault> {
         match w.set().rank(image) {
             None => Err(no_image(image, w.size())),
             Some(rank) if !self.array.set.contains(rank) => {
@@ -158,12 +164,12 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
     }
 
     /// A part of an image's elements.
-    fn region(&self, image: u32, sel: [Sel; N]) -> Result<Region<N>, Fault> {
+    fn region(&self, image: i64, sel: [Sel; N]) -> Result<Region<N>, Fault> {
         self.array.desc.region(sel).map_err(|e| fault(format_args!("image {image}, {e}")))
     }
 
     /// The place of an element, and of its first byte in the segment.
-    fn place(&self, image: u32, at: [i64; N]) -> Result<(usize, u64), Fault> {
+    fn place(&self, image: i64, at: [i64; N]) -> Result<(usize, u64), Fault> {
         let desc = &self.array.desc;
         let outside = || fault(format_args!("image {image}, {}", desc.explain(at)));
         let place = desc.offset(at).ok_or_else(outside)?;
@@ -173,6 +179,6 @@ impl<'c, T: Element, const N: usize> Coarray<'c, T, N> {
 
 /// An image that the executing set does not have.
 #[cold]
-fn no_image(image: u32, size: u32) -> Fault {
+fn no_image(image: i64, size: i64) -> Fault {
     fault(format_args!("no image {image}, there are {size}"))
 }

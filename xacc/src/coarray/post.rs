@@ -2,6 +2,7 @@
 
 use super::no_image;
 use crate::error::fault;
+use crate::int::Int;
 use crate::posts::{Posts, TAGS};
 use crate::spmd::Spmd;
 use core::cell::Cell;
@@ -13,8 +14,8 @@ impl Spmd<'_> {
     ///
     /// # Errors
     /// There is no such image or tag; transfers of a [`nonblock`](Self::nonblock) are not complete.
-    pub fn post(&mut self, to: u32, tag: u8) -> Result<(), Fault> {
-        let rank = self.set().rank(to).ok_or_else(|| no_image(to, self.size()))?;
+    pub fn post(&mut self, to: impl Int, tag: u8) -> Result<(), Fault> {
+        let rank = self.set().rank(to).ok_or_else(|| no_image(to.number(), self.size()))?;
         let fabric = self.fabric();
         fabric.all_complete()?;
         fabric.posts().post(fabric.world(), rank, known(tag)?)
@@ -26,7 +27,7 @@ impl Spmd<'_> {
     /// # Errors
     /// There is no such image or tag; the wait was interrupted.
     #[track_caller]
-    pub fn wait(&mut self, from: impl Into<Option<u32>>, tag: impl Into<Option<u8>>) -> Result<(u32, u8), Fault> {
+    pub fn wait(&mut self, from: impl Into<Option<i64>>, tag: impl Into<Option<u8>>) -> Result<(i64, u8), Fault> {
         let (size, set, fabric) = (self.size(), self.set(), self.fabric());
         let images = from.into().map_or(0..size, |image| image..image.saturating_add(1));
         if images.end > size {
@@ -49,7 +50,7 @@ impl Spmd<'_> {
             Ok(found.get().is_some())
         };
         // Of any image or tag, there is no one word to name, but those who may post.
-        match set.rank(images.start).filter(|_| images.len() == 1 && tags.len() == 1) {
+        match set.rank(images.start).filter(|_| images.end - images.start == 1 && tags.len() == 1) {
             Some(rank) => fabric.wait_for(rank, Posts::word(tags.start), look)?,
             None => fabric.wait_until(images.clone().filter_map(|image| set.rank(image)).collect(), look)?,
         }

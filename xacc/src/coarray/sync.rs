@@ -3,6 +3,7 @@
 use super::no_image;
 use crate::dist::NodeSet;
 use crate::fabric::all_to_all;
+use crate::int::Int;
 use crate::spmd::Spmd;
 use crate::what::{Kind, What};
 use core::panic::Location;
@@ -34,8 +35,8 @@ impl Spmd<'_> {
     /// # Errors
     /// As [`Self::sync_images`].
     #[track_caller]
-    pub fn sync_image(&mut self, image: u32) -> Result<(), Fault> {
-        self.sync_images([image])
+    pub fn sync_image(&mut self, image: impl Int) -> Result<(), Fault> {
+        self.sync_images([image.number()])
     }
 
     /// Waits until each of these images has come to a sync with this one, once more than before. `None`
@@ -45,7 +46,7 @@ impl Spmd<'_> {
     /// There is no such image; one is named twice; an image is in another collective with this one; the
     /// wait was interrupted.
     #[track_caller]
-    pub fn sync_images(&mut self, images: impl IntoIterator<Item = impl Into<Option<u32>>>) -> Result<(), Fault> {
+    pub fn sync_images(&mut self, images: impl IntoIterator<Item = impl Into<Option<i64>>>) -> Result<(), Fault> {
         let mut partners = NodeSet::EMPTY;
         for image in images.into_iter().filter_map(Into::into) {
             let rank = self.set().rank(image).ok_or_else(|| no_image(image, self.size()))?;

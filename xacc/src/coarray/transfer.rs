@@ -18,18 +18,18 @@ pub trait Local<T, const N: usize, K> {
     /// # Errors
     /// As [`Coarray::put`].
     #[doc(hidden)]
-    fn put(self, to: &mut Coarray<'_, T, N>, image: u32, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault>;
+    fn put(self, to: &mut Coarray<'_, T, N>, image: i64, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault>;
 }
 
 /// A section of an image's elements: see [`Coarray::at`].
 pub struct Remote<'a, 'c, T, const N: usize> {
     of: &'a Coarray<'c, T, N>,
-    image: u32,
+    image: i64,
     sel: [Sel; N],
 }
 
 impl<'a, 'c, T, const N: usize> Remote<'a, 'c, T, N> {
-    pub(super) fn new(of: &'a Coarray<'c, T, N>, image: u32, sel: [Sel; N]) -> Self {
+    pub(super) fn new(of: &'a Coarray<'c, T, N>, image: i64, sel: [Sel; N]) -> Self {
         Self { of, image, sel }
     }
 }
@@ -46,14 +46,14 @@ pub mod kind {
 
 /// This image's part of the same coarray.
 impl<T: Element, const N: usize> Local<T, N, kind::Own> for [Sel; N] {
-    fn put(self, to: &mut Coarray<'_, T, N>, image: u32, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
+    fn put(self, to: &mut Coarray<'_, T, N>, image: i64, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
         to.copy((image, sel), (w.me(), self), w)
     }
 }
 
 /// In row-major order.
 impl<T: Element, const N: usize> Local<T, N, kind::Slice> for &[T] {
-    fn put(self, to: &mut Coarray<'_, T, N>, image: u32, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
+    fn put(self, to: &mut Coarray<'_, T, N>, image: i64, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
         let me = w.fabric().me;
         let (_, region) = to.aim(image, sel, w)?;
         let (desc, all) = slice::<T, N>(region, self.len(), NodeSet::one(me), me)?;
@@ -63,7 +63,7 @@ impl<T: Element, const N: usize> Local<T, N, kind::Slice> for &[T] {
 
 /// To each element.
 impl<T: Element, const N: usize> Local<T, N, kind::Value> for T {
-    fn put(self, to: &mut Coarray<'_, T, N>, image: u32, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
+    fn put(self, to: &mut Coarray<'_, T, N>, image: i64, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
         let me = w.fabric().me;
         let one = Shape::own(NodeSet::one(me), me, [1])?.dense(size_of::<T>())?;
         let all = Region { dims: [Triplet { first: 0, len: 1, step: 1 }] };
@@ -73,7 +73,7 @@ impl<T: Element, const N: usize> Local<T, N, kind::Value> for T {
 
 /// Of an array, or of this image's part of another coarray.
 impl<T: Element, const N: usize, const M: usize> Local<T, N, kind::Part> for Section<'_, '_, T, M> {
-    fn put(self, to: &mut Coarray<'_, T, N>, image: u32, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
+    fn put(self, to: &mut Coarray<'_, T, N>, image: i64, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
         let Self { array, region } = self;
         array.is_settled(w)?;
         assign(to, (image, sel), (&array.desc, region, w.fabric().me), From::Piece(&array.piece), w)
@@ -81,7 +81,7 @@ impl<T: Element, const N: usize, const M: usize> Local<T, N, kind::Part> for Sec
 }
 
 impl<T: Element, const N: usize, const M: usize> Local<T, N, kind::There> for Remote<'_, '_, T, M> {
-    fn put(self, to: &mut Coarray<'_, T, N>, image: u32, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
+    fn put(self, to: &mut Coarray<'_, T, N>, image: i64, sel: [Sel; N], w: &mut Spmd<'_>) -> Result<(), Fault> {
         let Self { of, image: source, sel: from } = self;
         let (rank, region) = of.aim(source, from, w)?;
         of.is_read(rank, w)?;
@@ -107,7 +107,7 @@ enum To<'a, 'c, T> {
 
 impl<T: Element, const N: usize> Coarray<'_, T, N> {
     /// The rank of an image, and a part of its elements.
-    fn aim(&self, image: u32, sel: [Sel; N], w: &Spmd<'_>) -> Result<(u32, Region<N>), Fault> {
+    fn aim(&self, image: i64, sel: [Sel; N], w: &Spmd<'_>) -> Result<(u32, Region<N>), Fault> {
         Ok((self.rank(image, w)?, self.region(image, sel)?))
     }
 
@@ -136,7 +136,7 @@ fn is_written(got: &mut Option<u32>, rank: u32, w: &Spmd<'_>) -> Result<(), Dist
 /// Assigns to a section of a coarray what is not of the same coarray.
 fn assign<T: Element, const N: usize, const M: usize>(
     to: &mut Coarray<'_, T, N>,
-    (image, sel): (u32, [Sel; N]),
+    (image, sel): (i64, [Sel; N]),
     (desc, region, source): (&Desc<'_, M>, Region<M>, u32),
     from: From<'_, T>,
     w: &mut Spmd<'_>,
@@ -156,7 +156,7 @@ fn assign<T: Element, const N: usize, const M: usize>(
 /// [`Coarray::get_into`].
 pub(super) fn get_into<T: Element, const N: usize>(
     of: &Coarray<'_, T, N>,
-    image: u32,
+    image: i64,
     sel: [Sel; N],
     to: &mut [T],
     w: &mut Spmd<'_>,
@@ -172,8 +172,8 @@ pub(super) fn get_into<T: Element, const N: usize>(
 /// [`Coarray::copy`].
 pub(super) fn copy<T: Element, const N: usize>(
     of: &mut Coarray<'_, T, N>,
-    (to_image, to): (u32, [Sel; N]),
-    (from_image, from): (u32, [Sel; N]),
+    (to_image, to): (i64, [Sel; N]),
+    (from_image, from): (i64, [Sel; N]),
     w: &mut Spmd<'_>,
 ) -> Result<(), Fault> {
     let ((to_rank, to), (from_rank, from)) = (of.aim(to_image, to, w)?, of.aim(from_image, from, w)?);

@@ -9,6 +9,7 @@ use crate::dist::NodeSet;
 use crate::exact::Exact;
 use crate::fabric::{DATA, all_to_all};
 use crate::fingerprint::of_name;
+use crate::int::Int;
 use crate::spmd::Spmd;
 use crate::what::{Kind, SLICE, What};
 use core::panic::Location;
@@ -140,7 +141,7 @@ impl Spmd<'_> {
     /// # Errors
     /// As [`Self::reduce`]; there is no such node.
     #[track_caller]
-    pub fn bcast<V: Value>(&mut self, from: u32, value: &mut V) -> Result<(), Fault> {
+    pub fn bcast<V: Value>(&mut self, from: impl Int, value: &mut V) -> Result<(), Fault> {
         self.bcast_on(self.set(), from, value)
     }
 
@@ -149,10 +150,12 @@ impl Spmd<'_> {
     /// # Errors
     /// As [`Self::reduce_on`]; there is no such node.
     #[track_caller]
-    pub fn bcast_on<V: Value>(&mut self, set: impl Into<NodeSet>, from: u32, value: &mut V) -> Result<(), Fault> {
+    pub fn bcast_on<V: Value>(&mut self, set: impl Into<NodeSet>, from: impl Int, value: &mut V) -> Result<(), Fault> {
         let set = self.members(set.into())?;
         let root = set.rank(from).ok_or_else(|| Fault::msg("a broadcast from a node that does not exist"))?;
-        let what = What::new(Kind::BCAST, set, Location::caller()).named("", V::TYPE_NAME).numbered(from);
+        let what = What::new(Kind::BCAST, set, Location::caller())
+            .named("", V::TYPE_NAME)
+            .numbered(set.number(root).unwrap_or(0));
         let what = what.checked(const { of_name(V::TYPE_NAME, V::SHAPE) });
         let mut bytes = [0; DATA];
         let mine = encode(&mut bytes, value)?;

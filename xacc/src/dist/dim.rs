@@ -11,18 +11,13 @@ pub enum Dist<'g> {
     /// A block for each node, of the length rounded up.
     Block,
     /// A block of this length for each node; the last nodes may own less, or nothing.
-    BlockOf(u64),
+    BlockOf(i64),
     /// Single elements in turn.
     Cyclic,
     /// Blocks of this length in turn.
-    CyclicOf(u64),
+    CyclicOf(i64),
     /// A block for each node, with these lengths.
-    GBlock(&'g [u64]),
-}
-
-/// [`Dist::GBlock`] of lengths that are indices. A negative one does not fit.
-pub fn gblock(lengths: &[i64]) -> Dist<'_> {
-    Dist::GBlock(bytemuck::cast_slice(lengths))
+    GBlock(&'g [i64]),
 }
 
 /// A distributed range of indices.
@@ -55,27 +50,29 @@ impl<'g> Map<'g> {
         let kind = match by {
             // A longer block than the dimension is the same as one of its length.
             Dist::BlockOf(block) => {
-                let room = block.saturating_mul(u64::from(nodes));
-                if room < len as u64 {
-                    return Err(DistError::Blocks { dim, room, len });
+                let room = block.max(0).saturating_mul(n);
+                if room < len {
+                    return Err(DistError::Blocks { dim, room: room as u64, len });
                 }
-                Kind::Block((block.min(len as u64) as i64).max(1))
+                Kind::Block(block.min(len).max(1))
             }
             Dist::GBlock(sizes) => {
                 if sizes.len() != nodes as usize {
                     return Err(DistError::Parts { dim, expected: nodes, got: sizes.len() });
                 }
+                // A negative length is too long for any dimension.
+                let sizes: &[u64] = bytemuck::cast_slice(sizes);
                 let room = sizes.iter().fold(0u64, |sum, size| sum.saturating_add(*size));
                 if room != len as u64 {
                     return Err(DistError::Blocks { dim, room, len });
                 }
                 Kind::Blocks(sizes)
             }
-            Dist::CyclicOf(0) => return Err(DistError::Blocks { dim, room: 0, len }),
+            Dist::CyclicOf(..1) => return Err(DistError::Blocks { dim, room: 0, len }),
             Dist::Whole | Dist::Block | Dist::Cyclic | Dist::CyclicOf(_) if n <= 1 => Kind::Block(len.max(1)),
             Dist::Whole | Dist::Block => Kind::Block(((len + n - 1) / n).max(1)),
             Dist::Cyclic => Kind::Cyclic(1),
-            Dist::CyclicOf(block) => Kind::Cyclic((block.min(len as u64) as i64).max(1)),
+            Dist::CyclicOf(block) => Kind::Cyclic(block.min(len).max(1)),
         };
         Ok(Self { lo, hi, nodes, kind })
     }

@@ -2,6 +2,7 @@
 
 use super::MOST;
 use crate::error::DistError;
+use crate::int::Int;
 use core::ops::Range;
 
 /// The indices of a dimension: from 0, or a range.
@@ -11,15 +12,15 @@ pub struct Extent {
     pub(crate) hi: i64,
 }
 
-impl From<i64> for Extent {
-    fn from(n: i64) -> Self {
-        Self { lo: 0, hi: n }
+impl<I: Int> From<I> for Extent {
+    fn from(n: I) -> Self {
+        Self { lo: 0, hi: n.number() }
     }
 }
 
-impl From<Range<i64>> for Extent {
-    fn from(range: Range<i64>) -> Self {
-        Self { lo: range.start, hi: range.end }
+impl<I: Int> From<Range<I>> for Extent {
+    fn from(range: Range<I>) -> Self {
+        Self { lo: range.start.number(), hi: range.end.number() }
     }
 }
 

@@ -20,7 +20,7 @@ mod width;
 pub use crate::error::DistError;
 pub(crate) use crate::error::{or_refuse, refuse};
 pub use desc::Desc;
-pub use dim::{Dist, gblock};
+pub use dim::Dist;
 pub use extent::Extent;
 pub use nodes::Nodes;
 pub use pieces::Pieces;

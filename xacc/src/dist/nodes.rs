@@ -3,6 +3,7 @@
 use super::MAX_DIMS;
 use super::set::NodeSet;
 use crate::error::{DistError, or_refuse, refuse};
+use crate::int::Int;
 use crate::section::Sel;
 
 /// Nodes in row-major order over a part of an executing set, with any number of dimensions.
@@ -94,8 +95,9 @@ impl<const R: usize> Nodes<R> {
     ///
     /// # Errors
     /// The extents do not multiply to the size of the set, or `me` is no member.
-    pub fn new(team: NodeSet, me: u32, shape: [u32; R]) -> Result<Self, DistError> {
+    pub fn new(team: NodeSet, me: u32, shape: [impl Int; R]) -> Result<Self, DistError> {
         const { assert!(R <= MAX_DIMS) };
+        let shape = shape.map(|n| u32::try_from(n.number()).unwrap_or(u32::MAX));
         let total = shape.iter().fold(1u64, |product, n| product.saturating_mul(u64::from(*n)));
         if total != u64::from(team.len()) {
             return Err(DistError::Nodes { expected: team.len(), got: total });
@@ -112,8 +114,8 @@ impl<const R: usize> Nodes<R> {
     }
 
     /// Nodes along each dimension.
-    pub fn shape(&self) -> [u32; R] {
-        core::array::from_fn(|dim| self.grid.extent(dim))
+    pub fn shape(&self) -> [i64; R] {
+        core::array::from_fn(|dim| self.grid.extent(dim).into())
     }
 
     /// The coordinates of this node.
@@ -121,14 +123,14 @@ impl<const R: usize> Nodes<R> {
     /// # Panics
     /// This node is none of them, as may be behind [`Self::sub`].
     #[track_caller]
-    pub fn here(&self) -> [u32; R] {
+    pub fn here(&self) -> [i64; R] {
         or_refuse(self.place(self.grid.me).ok_or(DistError::NoNode))
     }
 
     /// The coordinates of a rank of the world; `None`: it is none of these nodes.
-    pub fn place(&self, rank: u32) -> Option<[u32; R]> {
+    pub fn place(&self, rank: u32) -> Option<[i64; R]> {
         let place = self.grid.place(rank)?;
-        Some(core::array::from_fn(|dim| place[dim]))
+        Some(core::array::from_fn(|dim| place[dim].into()))
     }
 
     /// The number in the executing set of the node at these coordinates.
@@ -136,13 +138,16 @@ impl<const R: usize> Nodes<R> {
     /// # Panics
     /// There is no such node.
     #[track_caller]
-    pub fn image(&self, at: [u32; R]) -> u32 {
-        for (dim, (at, extent)) in at.into_iter().zip(self.shape()).enumerate() {
-            if at >= extent {
-                refuse(DistError::Outside { dim, index: at.into(), lo: 0, hi: extent.into() });
+    pub fn image(&self, at: [impl Int; R]) -> i64 {
+        let mut place = [0; MAX_DIMS];
+        for (dim, (at, to)) in at.into_iter().zip(&mut place).enumerate() {
+            let (index, extent) = (at.number(), self.grid.extent(dim));
+            match u32::try_from(index) {
+                Ok(at) if at < extent => *to = at,
+                _ => refuse(DistError::Outside { dim, index, lo: 0, hi: extent.into() }),
             }
         }
-        self.grid.number(&widen(at))
+        self.grid.number(&place).into()
     }
 
     /// The number of the node `by` steps from this one along a dimension, if there is one.
@@ -150,11 +155,11 @@ impl<const R: usize> Nodes<R> {
     /// # Panics
     /// This node is none of them.
     #[track_caller]
-    pub fn neighbour(&self, dim: usize, by: i32) -> Option<u32> {
-        let mut at = self.here();
+    pub fn neighbour(&self, dim: usize, by: impl Int) -> Option<i64> {
+        let (mut at, extents) = (self.here(), self.shape());
         let own = at.get_mut(dim)?;
-        *own = own.checked_add_signed(by).filter(|at| *at < self.grid.extent(dim))?;
-        Some(self.grid.number(&widen(at)))
+        *own = own.checked_add(by.number()).filter(|at| (0..*extents.get(dim).unwrap_or(&0)).contains(at))?;
+        Some(self.image(at))
     }
 
     /// The nodes that a selection names; [`Sel::Own`] is this node's coordinate.
@@ -206,8 +211,4 @@ impl<const R: usize> From<Nodes<R>> for NodeSet {
     fn from(nodes: Nodes<R>) -> Self {
         nodes.grid.set()
     }
-}
-
-fn widen<const R: usize>(at: [u32; R]) -> Place {
-    core::array::from_fn(|dim| at.get(dim).copied().unwrap_or(0))
 }

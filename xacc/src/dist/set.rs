@@ -1,5 +1,7 @@
 //! Sets of ranks.
 
+use crate::int::Int;
+
 /// Ranks of a world: an executing set, or a part of it. The members of a set are numbered from 0 in
 /// the order of their ranks; a program sees the numbers, a world the ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -18,8 +20,9 @@ impl NodeSet {
     }
 
     /// One rank, or none where there is no such rank.
-    pub const fn one(rank: u32) -> Self {
-        Self(if rank < u64::BITS { 1 << rank } else { 0 })
+    pub fn one(rank: impl Int) -> Self {
+        let rank = rank.number();
+        Self(if (0..i64::from(u64::BITS)).contains(&rank) { 1 << rank } else { 0 })
     }
 
     /// Bit r: rank r is a member.
@@ -38,7 +41,7 @@ impl NodeSet {
     }
 
     /// This rank is a member.
-    pub const fn contains(self, rank: u32) -> bool {
+    pub fn contains(self, rank: impl Int) -> bool {
         self.0 & Self::one(rank).0 != 0
     }
 
@@ -60,7 +63,8 @@ impl NodeSet {
     }
 
     /// The rank of a member.
-    pub fn rank(self, number: u32) -> Option<u32> {
+    pub fn rank(self, number: impl Int) -> Option<u32> {
+        let number = u32::try_from(number.number()).ok()?;
         // Most sets are a world, or its first ranks.
         if self.0 & self.0.wrapping_add(1) == 0 {
             return (number < self.len()).then_some(number);
@@ -69,7 +73,7 @@ impl NodeSet {
     }
 
     /// The number of a rank among the members.
-    pub const fn number(self, rank: u32) -> Option<u32> {
+    pub fn number(self, rank: u32) -> Option<u32> {
         if !self.contains(rank) {
             return None;
         }
@@ -87,8 +91,8 @@ impl NodeSet {
     }
 }
 
-impl FromIterator<u32> for NodeSet {
-    fn from_iter<I: IntoIterator<Item = u32>>(ranks: I) -> Self {
+impl<R: Int> FromIterator<R> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = R>>(ranks: I) -> Self {
         ranks.into_iter().fold(Self::EMPTY, |set, rank| set.with(Self::one(rank)))
     }
 }

@@ -9,6 +9,7 @@ use super::share::{Share, Span};
 use super::width::Width;
 use super::{MAX_DIMS, MOST};
 use crate::error::{DistError, or_refuse, refuse};
+use crate::int::Int;
 use core::ops::Range;
 
 /// What a dimension of an array is aligned with.
@@ -281,7 +282,8 @@ impl<'g, const N: usize> Shape<'g, N> {
     /// # Panics
     /// A range reaches beyond the array's indices.
     #[track_caller]
-    pub fn on(&self, ranges: [Range<i64>; N]) -> Share<N> {
+    pub fn on(&self, ranges: [Range<impl Int>; N]) -> Share<N> {
+        let ranges = ranges.map(|range| range.start.number()..range.end.number());
         for (dim, (axis, range)) in self.axes.iter().zip(&ranges).enumerate() {
             if !range.is_empty() && (range.start < axis.lo || range.end > axis.hi) {
                 let index = if range.start < axis.lo { range.start } else { range.end - 1 };

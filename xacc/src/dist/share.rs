@@ -1,7 +1,9 @@
 //! The iterations of a loop that one node runs.
 
+use super::MOST;
 use super::pieces::Pieces;
 use super::width::Width;
+use crate::int::Int;
 use core::ops::Range;
 
 /// How far [`Share::inner`] and its relatives reach, in each dimension.
@@ -73,18 +75,18 @@ impl<const N: usize> Share<N> {
 
     /// Those within a range of every dimension; steps count from its begin.
     #[must_use]
-    pub fn within(mut self, ranges: [Range<i64>; N]) -> Self {
+    pub fn within(mut self, ranges: [Range<impl Int>; N]) -> Self {
         for (span, range) in self.spans.iter_mut().zip(ranges) {
-            (span.lo, span.hi) = (span.lo.max(range.start), span.hi.min(range.end));
+            (span.lo, span.hi) = (span.lo.max(range.start.number()), span.hi.min(range.end.number()));
         }
         self
     }
 
-    /// Every so many iterations of the loop's range in each dimension; 0 counts as 1.
+    /// Every so many iterations of the loop's range in each dimension; less than 1 counts as 1.
     #[must_use]
-    pub fn step(mut self, by: [u32; N]) -> Self {
+    pub fn step(mut self, by: [impl Int; N]) -> Self {
         for (span, by) in self.spans.iter_mut().zip(by) {
-            span.step = i64::from(by.max(1));
+            span.step = by.number().clamp(1, 2 * MOST);
         }
         self
     }

@@ -5,6 +5,7 @@ use super::Spmd;
 use crate::dist::Shape;
 use crate::fabric::all_to_all;
 use crate::fingerprint;
+use crate::int::Int;
 use crate::what::{Kind, What};
 use core::panic::Location;
 use hamr_comm::world::{Memory, Piece, WorldRef};
@@ -98,9 +99,9 @@ impl<'c> Spmd<'c> {
     ///
     /// # Errors
     /// There is no room, or `n` is negative.
-    pub fn local<T: Element>(&mut self, n: impl TryInto<usize>) -> Result<&'c mut [T], Fault> {
+    pub fn local<T: Element>(&mut self, n: impl Int) -> Result<&'c mut [T], Fault> {
         self.arena.is_whole()?;
-        let n: usize = n.try_into().map_err(|_| full())?;
+        let n = usize::try_from(n.number()).map_err(|_| full())?;
         let bytes = n.checked_mul(size_of::<T>()).ok_or_else(full)?;
         let memory = self.arena.memory.take_end(bytes).ok_or_else(full)?;
         memory.use_large_pages();

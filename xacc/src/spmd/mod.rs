@@ -4,6 +4,7 @@ mod arena;
 
 use crate::dist::{Extent, NodeSet, Nodes, Shape, or_refuse};
 use crate::fabric::{Fabric, Opens, all_to_all};
+use crate::int::Int;
 use crate::what::{Kind, What};
 use arena::Arena;
 pub(crate) use arena::not_kept;
@@ -59,13 +60,13 @@ fn run<R>(task: &Task<'_>, f: impl FnOnce(&mut Spmd<'_>) -> R, is_value: impl Fn
 
 impl<'c> Spmd<'c> {
     /// This node's number in the executing set.
-    pub fn me(&self) -> u32 {
-        self.set.number(self.fabric.me).unwrap_or(0)
+    pub fn me(&self) -> i64 {
+        self.set.number(self.fabric.me).unwrap_or(0).into()
     }
 
     /// Nodes of the executing set.
-    pub fn size(&self) -> u32 {
-        self.set.len()
+    pub fn size(&self) -> i64 {
+        self.set.len().into()
     }
 
     /// The executing set.
@@ -91,7 +92,7 @@ impl<'c> Spmd<'c> {
     ///
     /// # Errors
     /// The extents do not multiply to its size.
-    pub fn nodes<const R: usize>(&self, shape: [u32; R]) -> Result<Nodes<R>, Fault> {
+    pub fn nodes<const R: usize>(&self, shape: [impl Int; R]) -> Result<Nodes<R>, Fault> {
         Ok(Nodes::new(self.set, self.fabric.me, shape)?)
     }
 

@@ -1,5 +1,6 @@
 //! What the programs write, and what a misuse is told.
 
+use hamr_xacc::Int;
 use hamr_xacc::dist::{Dist, DistError, NodeSet, Nodes, Shape, Width, on, width};
 use hamr_xacc::section::{Sel, Step, Triplet, triplet};
 
@@ -23,6 +24,35 @@ fn nodes_have_coordinates_neighbours_and_parts() {
     // Within a part of a world, numbers are those of the part.
     let part = Nodes::new(row, 5, [3]).expect("a row has three");
     assert_eq!((part.here(), part.neighbour(0, -1), part.place(3)), ([2], Some(1), Some([0])));
+}
+
+/// What a program gives may be of any integer type; what it gets is an `i64`.
+#[test]
+fn numbers_are_of_any_type() {
+    fn with<I: Int + From<u8>>(n: I) {
+        let two = || I::from(2);
+        let nodes = Nodes::new(NodeSet::of_world(4), 1, [two(), two()]).expect("four");
+        let shape = nodes.template([n, n]).distribute([Dist::Block, Dist::BlockOf(6)]).expect("it fits");
+        let here: [i64; 2] = nodes.here();
+        assert_eq!((here, nodes.image([I::from(0), I::from(1)])), ([0, 1], 1));
+        assert_eq!(shape.on([I::from(0)..n, I::from(1)..n]).step([two(), I::from(1)]).len(), 15);
+        assert_eq!(shape.all().within([two()..n, I::from(7)..n]).len(), 16);
+        assert_eq!(
+            nodes.template([I::from(1)..n]).distribute([Dist::Whole]).err(),
+            Some(DistError::Rank { expected: 2, got: 0 })
+        );
+        assert!(NodeSet::one(two()).contains(two()) && NodeSet::of_world(4).rank(I::from(4)).is_none());
+    }
+    with(11u8);
+    with(11u16);
+    with(11i16);
+    with(11i32);
+    with(11u32);
+    with(11i64);
+    with(11u64);
+    with(11usize);
+    assert!(Nodes::new(NodeSet::of_world(4), 0, [-4]).is_err() && NodeSet::one(-1).is_empty());
+    assert_eq!(NodeSet::one(u64::MAX).with([1u8, 3].into_iter().collect()).ranks().collect::<Vec<_>>(), [1, 3]);
 }
 
 #[test]
@@ -63,6 +93,14 @@ fn misuses_name_dimension_and_range() {
     assert_eq!(refused(Dist::BlockOf(2)), Some(DistError::Blocks { dim: 0, room: 8, len: 10 }));
     assert_eq!(refused(Dist::GBlock(&[5, 5])), Some(DistError::Parts { dim: 0, expected: 4, got: 2 }));
     assert_eq!(refused(Dist::GBlock(&[5, 5, 0, 1])), Some(DistError::Blocks { dim: 0, room: 11, len: 10 }));
+    for (by, room) in [
+        (Dist::BlockOf(-3), 0),
+        (Dist::CyclicOf(-1), 0),
+        (Dist::CyclicOf(0), 0),
+        (Dist::GBlock(&[5, -1, 6, 0]), u64::MAX),
+    ] {
+        assert_eq!(refused(by), Some(DistError::Blocks { dim: 0, room, len: 10 }), "{by:?}");
+    }
     assert_eq!(refused(Dist::Whole), Some(DistError::Rank { expected: 1, got: 0 }));
     assert_eq!(n.template([-1]).distribute([Dist::Block]).err(), Some(DistError::Extent { dim: 0, lo: 0, hi: -1 }));
     let fault = hamr_comm::Fault::from(DistError::Outside { dim: 1, index: -9, lo: 0, hi: 5 });

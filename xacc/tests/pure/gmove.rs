@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn of_long_cyclic_arrays(n in 50i64..130, p in 1u32..5, q in 1u32..5, b in 1u64..7, c in 1u64..7, m in numbers()) {
+    fn of_long_cyclic_arrays(n in 50i64..130, p in 1u32..5, q in 1u32..5, b in 1i64..7, c in 1i64..7, m in numbers()) {
         let shape = |p, b| Nodes::new(NodeSet::of_world(p), 0, [p]).expect("fits").template([n]).distribute([Dist::CyclicOf(b)]);
         let (to, from) = (shape(p, b).expect("valid"), shape(q, c).expect("valid"));
         let (to, from) = (to.desc(8).expect("small"), from.desc(8).expect("small"));

@@ -9,10 +9,10 @@ use proptest::prelude::*;
 pub(crate) enum By {
     Whole,
     Block,
-    BlockOf(u64),
+    BlockOf(i64),
     Cyclic,
-    CyclicOf(u64),
-    GBlock(Vec<u64>),
+    CyclicOf(i64),
+    GBlock(Vec<i64>),
 }
 
 impl By {
@@ -30,14 +30,14 @@ impl By {
     /// The owner of each of `len` indices on so many nodes.
     pub(crate) fn owners(&self, len: i64, nodes: u32) -> Vec<u32> {
         let mut sizes = match self {
-            Self::Whole => vec![len as u64],
-            Self::Block => vec![(len as u64).div_ceil(nodes.into()); nodes as usize],
+            Self::Whole => vec![len],
+            Self::Block => vec![(len + i64::from(nodes) - 1) / i64::from(nodes); nodes as usize],
             Self::BlockOf(n) => vec![*n; nodes as usize],
             Self::Cyclic => vec![1; len as usize + 1],
             Self::CyclicOf(n) => vec![*n; len as usize + 1],
             Self::GBlock(sizes) => sizes.clone(),
         };
-        sizes.push(u64::MAX);
+        sizes.push(i64::MAX);
         let (mut part, mut left) = (0, sizes[0]);
         let mut owner = || {
             while left == 0 {
@@ -93,16 +93,16 @@ impl Dim {
 
 /// A random dimension on so many nodes.
 pub(crate) fn dim(nodes: u32) -> impl Strategy<Value = Dim> {
-    let sizes = proptest::collection::vec(0u64..6, nodes as usize);
-    let by = (0..6u8, 1u64..5, sizes, 0i64..14);
+    let sizes = proptest::collection::vec(0i64..6, nodes as usize);
+    let by = (0..6u8, 1i64..5, sizes, 0i64..14);
     (by, -5i64..6, -3i64..4, (0i64..4, 0i64..4), (0u32..3, 0u32..3), 0..8u8, 0..3u8).prop_map(
         move |((kind, n, sizes, len), lo, offset, cut, shadow, full, plain)| {
             let (by, len) = match kind {
                 0 => (By::Block, len),
-                1 => (By::BlockOf((len as u64).div_ceil(nodes.into()) + n - 1), len),
+                1 => (By::BlockOf((len as u64).div_ceil(nodes.into()) as i64 + n - 1), len),
                 2 => (By::Cyclic, len),
                 3 => (By::CyclicOf(n), len),
-                4 => (By::GBlock(sizes.clone()), sizes.iter().sum::<u64>() as i64),
+                4 => (By::GBlock(sizes.clone()), sizes.iter().sum::<i64>()),
                 _ if nodes == 1 => (By::Whole, len),
                 _ => (By::Block, len),
             };
@@ -128,7 +128,7 @@ pub(crate) fn shape<'g, const N: usize>(dims: &'g [Dim; N], me: u32) -> Shape<'g
     let by = std::array::from_fn(|dim| dims[dim].by.dist());
     let extents: [_; N] = std::array::from_fn(|dim| dims[dim].lo..dims[dim].lo + dims[dim].len);
     let shape = match spread[..] {
-        [] => Nodes::new(team, me, []).expect("one").template(extents).distribute(by),
+        [] => Nodes::new(team, me, [0u32; 0]).expect("one").template(extents).distribute(by),
         [a] => Nodes::new(team, me, [a]).expect("fits").template(extents).distribute(by),
         [a, b] => Nodes::new(team, me, [a, b]).expect("fits").template(extents).distribute(by),
         [a, b, c] => Nodes::new(team, me, [a, b, c]).expect("fits").template(extents).distribute(by),

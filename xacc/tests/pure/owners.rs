@@ -92,7 +92,7 @@ proptest! {
 #[test]
 fn the_longest_blocks_are_those_of_the_first_nodes() {
     const MOST: i64 = 1 << 56;
-    for by in [CyclicOf(u64::MAX), CyclicOf(1 << 57), CyclicOf(1 << 51), BlockOf(u64::MAX), Cyclic, Block] {
+    for by in [CyclicOf(i64::MAX), CyclicOf(1 << 57), CyclicOf(1 << 51), BlockOf(i64::MAX), Cyclic, Block] {
         for (lo, hi) in [(1 - MOST, MOST - 1), (MOST - 20, MOST - 1), (1 - MOST, 20 - MOST)] {
             let shape = |me| {
                 let nodes = Nodes::new(NodeSet::of_world(64), me, [64]).expect("64");

@@ -37,11 +37,11 @@ impl<const N: usize> Model<N> {
     }
 
     /// The elements of a section.
-    fn read(&self, image: u32, of: &Region<N>) -> Vec<u64> {
+    fn read(&self, image: i64, of: &Region<N>) -> Vec<u64> {
         elements(of).into_iter().map(|index| self.images[image as usize][self.place(index)]).collect()
     }
 
-    fn write(&mut self, image: u32, to: &Region<N>, values: &[u64]) {
+    fn write(&mut self, image: i64, to: &Region<N>, values: &[u64]) {
         for (nth, index) in elements(to).into_iter().enumerate() {
             let at = self.place(index);
             self.images[image as usize][at] = values[if values.len() == 1 { 0 } else { nth }];
@@ -73,13 +73,13 @@ impl<const N: usize> Model<N> {
 }
 
 /// What a transfer does, and the images of the left and of the right side.
-type Who = [u32; 3];
+type Who = [i64; 3];
 
 /// Transfers by one image, one after the other: it sees what each has done, the others what all have.
 fn check<const N: usize>(
     w: &mut Spmd<'_>,
     ranges: &[Range<i64>; N],
-    (doer, transfers): &(u32, Vec<([Numbers; N], Who)>),
+    (doer, transfers): &(i64, Vec<([Numbers; N], Who)>),
 ) -> Result<(), Fault> {
     let (mut of_a, of_b) = (Model::new(ranges, 1), Model::new(ranges, 100_000));
     let (mut a, b) = (of_a.make(w)?, of_b.make(w)?);
@@ -114,7 +114,7 @@ fn transfer<const N: usize>(
     (a, of_a): (&mut Coarray<'_, u64, N>, &mut Model<N>),
     (b, of_b): (&Coarray<'_, u64, N>, &Model<N>),
     (x, y): ([Sel; N], [Sel; N]),
-    (doer, [kind, to, from]): (u32, Who),
+    (doer, [kind, to, from]): (i64, Who),
 ) -> Result<(), Fault> {
     let ranges = &of_a.ranges;
     let (to_region, from_region) = (Region::new(x, ranges.clone())?, Region::new(y, ranges.clone())?);
@@ -153,9 +153,10 @@ fn ranges() -> impl Strategy<Value = Range<i64>> {
     (-3i64..4, 1i64..9).prop_map(|(lo, len)| lo..lo + len)
 }
 
-fn transfers<const N: usize>() -> impl Strategy<Value = (u32, Vec<([Numbers; N], Who)>)> {
-    let who = [0..8u32, 0..IMAGES, 0..IMAGES];
-    (0..IMAGES, proptest::collection::vec((proptest::array::uniform(numbers()), who), EACH))
+fn transfers<const N: usize>() -> impl Strategy<Value = (i64, Vec<([Numbers; N], Who)>)> {
+    let images = || 0..i64::from(IMAGES);
+    let who = [0..8, images(), images()];
+    (images(), proptest::collection::vec((proptest::array::uniform(numbers()), who), EACH))
 }
 
 /// Omni's `coarray_get_1dim`, `coarray_put_1dim` and their `vector`, `local_put`, `local_get` and `scalar_mput`,
@@ -231,7 +232,7 @@ fn what_there_is_no_room_for_is_refused_at_once() {
         for rows in [1 << 36, i64::from(u32::MAX)] {
             let refused = run_once(&world(2), move |w| match rows {
                 rows if rows > i64::from(u32::MAX) => w.own([rows, 1]).coarray::<u8>(w).map(drop),
-                rows => w.locks(rows as u32).map(drop),
+                rows => w.locks(rows).map(drop),
             });
             drop(to.send(refused));
         }
@@ -250,14 +251,14 @@ fn arrays_of_each_node_have_lengths_of_their_own() {
         for is_longest_first in [false, true] {
             let done = run(&world(ranks), move |w| {
                 let (me, n) = (w.me(), w.size());
-                let by = i64::from(if is_longest_first { n - 1 - me } else { me });
+                let by = if is_longest_first { n - 1 - me } else { me };
                 let line = w.nodes([n])?.template([60]).distribute([Block])?.shadow([1]);
-                for round in 0..3u32 {
+                for round in 0..3 {
                     // From no element to some pages, and other indices.
                     let extent = by..by + 1500 * by;
                     let mine = w.own([extent]);
-                    let [a, b] = mine.fulls([u64::from(me), 100 + u64::from(round)], w)?;
-                    let (mut c, mut d) = (w.own([4]).coarray::<u32>(w)?, line.full(me, w)?);
+                    let [a, b] = mine.fulls([me, 100 + round], w)?;
+                    let (mut c, mut d) = (w.own([4]).coarray(w)?, line.full(me, w)?);
                     c.put((me + 1) % n, s![..], 10 * round + me, w)?;
                     d.reflect(w)?;
                     w.sync_all()?;
@@ -265,8 +266,8 @@ fn arrays_of_each_node_have_lengths_of_their_own() {
                     let own = d.range()?;
                     let is_right = c.view(w).local() == [10 * round + from; 4]
                         && (own.start == 0 || d[[own.start - 1]] == me - 1)
-                        && a.local().iter().all(|x| *x == u64::from(me))
-                        && b.local().iter().all(|x| *x == 100 + u64::from(round))
+                        && a.local().iter().all(|x| *x == me)
+                        && b.local().iter().all(|x| *x == 100 + round)
                         && a.local().len() as i64 == 1500 * by;
                     if !is_right {
                         return Err(Fault::msg("an array is where another one is"));

@@ -177,9 +177,10 @@ fn many_sections_of_planes_are_assigned_to_lines_and_back() {
 }
 
 /// What a rank holds of an element in a round: sums of these depend on their order.
-fn part(index: i64, rank: u32, nth: u32) -> f64 {
-    let size = if (rank + nth).is_multiple_of(2) { 1e9 } else { 1.0 };
-    size / (f64::from(rank) * 3.0 + index as f64 + 20.0 + f64::from(nth))
+fn part(index: i64, rank: impl Into<i64>, nth: u32) -> f64 {
+    let rank = rank.into();
+    let size = if (rank + i64::from(nth)) % 2 == 0 { 1e9 } else { 1.0 };
+    size / (rank as f64 * 3.0 + index as f64 + 20.0 + f64::from(nth))
 }
 
 /// Elements have these bits.
@@ -198,7 +199,7 @@ fn many_replicas_are_summed() {
     let how = proptest::collection::vec(any::<u8>(), EACH);
     cases_on(TWO, SUMS, (dims, 0usize..2, how), |w, ((from, along), to_along, how)| {
         let mut v = sums::line(from, *along, w)?.zeros::<f64>(w)?;
-        let nodes = [w.size() / 2, 2][*to_along];
+        let nodes = [w.size() as u32 / 2, 2][*to_along];
         let plain = model::plain(from.range().end - from.range().start, nodes);
         // Also over one node.
         let to = Dim { lo: from.range().start, by: model::By::Block, ..plain };
@@ -223,7 +224,7 @@ fn many_replicas_are_summed() {
                 1 => v.reduce(Sum, w).and_then(|()| all_are(&v, add)),
                 2 => v.reduce(Max, w).and_then(|()| all_are(&v, f64::max)),
                 _ => {
-                    let of = |rank| part(i64::from(*how), rank, nth);
+                    let of = |rank: i64| part(i64::from(*how), rank, nth);
                     let expected = (0..w.size()).map(of).reduce(|a, b| a + b);
                     match w.reduce(Sum, of(w.me()))? {
                         got if Some(got.to_bits()) == expected.map(f64::to_bits) => Ok(()),

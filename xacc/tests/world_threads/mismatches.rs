@@ -206,7 +206,7 @@ fn nodes_that_differ_in_one_thing_are_named_on_each() {
 fn a_shape_of_another_node_is_refused() {
     let ran = run_once(&world(2), |w| {
         // A shape of a static of threads is the same.
-        let nodes = Nodes::new(w.set(), 1 - w.me(), [2])?;
+        let nodes = Nodes::new(w.set(), 1 - w.me() as u32, [2])?;
         let shape = nodes.template([4]).distribute([Block])?;
         let why = shape.zeros::<u64>(w).map(drop).expect_err("it says what the other node has");
         if why.text.contains("this shape is that of rank") { Err(why) } else { Ok(()) }

@@ -12,19 +12,19 @@ use hamr_xacc::{Array, Spmd};
 const N: i64 = 24;
 
 /// The lengths of unequal blocks on so many nodes.
-fn sizes(nodes: u32) -> Vec<u64> {
-    let mut sizes: Vec<_> = (0..u64::from(nodes)).map(|node| (node * 7 + 3) % 5 % (N as u64 / 4)).collect();
-    let rest = (N as u64).saturating_sub(sizes[1..].iter().sum());
+fn sizes(nodes: i64) -> Vec<i64> {
+    let mut sizes: Vec<_> = (0..nodes).map(|node| (node * 7 + 3) % 5 % (N / 4)).collect();
+    let rest = (N - sizes[1..].iter().sum::<i64>()).max(0);
     sizes[0] = rest;
-    let more = sizes.iter().sum::<u64>() - N as u64;
+    let more = sizes.iter().sum::<i64>() - N;
     let last = sizes.iter().rposition(|size| *size >= more).unwrap_or(0);
     sizes[last] -= more;
     sizes
 }
 
 /// Distributions of a line of `N` elements.
-fn lines<'g>(sizes: &'g [u64]) -> [Dist<'g>; 6] {
-    let blocks = (N as u64).div_ceil(sizes.len() as u64) + 1;
+fn lines<'g>(sizes: &'g [i64]) -> [Dist<'g>; 6] {
+    let blocks = (N as u64).div_ceil(sizes.len() as u64) as i64 + 1;
     [Dist::Block, Dist::Cyclic, Dist::CyclicOf(3), Dist::CyclicOf(2), Dist::BlockOf(blocks), Dist::GBlock(sizes)]
 }
 

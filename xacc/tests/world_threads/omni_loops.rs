@@ -190,8 +190,7 @@ fn reduction_array_and_of_parts_of_the_nodes() {
     let done = run(&world(6), |w| {
         let nodes = w.nodes([3, 2])?;
         let [row, column] = nodes.here();
-        let (me, along) = (u64::from(w.me()), [nodes.set([Sel::Own, Sel::All]), nodes.set([Sel::All, Sel::Own])]);
-        let (row, column) = (u64::from(row), u64::from(column));
+        let (me, along) = (w.me(), [nodes.set([Sel::Own, Sel::All]), nodes.set([Sel::All, Sel::Own])]);
         same(w.reduce_on(along[0], Sum, me)?, 4 * row + 1)?;
         same(w.reduce_on(along[1], Max, me)?, 4 + column)?;
         same(w.reduce_on(along[1], Min, me)?, column)?;
@@ -211,12 +210,12 @@ fn reduction_array_and_of_parts_of_the_nodes() {
 fn bcast<V: Value + PartialEq + std::fmt::Debug>(
     w: &mut Spmd<'_>,
     on: NodeSet,
-    value: impl Fn(u32) -> V,
+    value: impl Fn(i64) -> V,
 ) -> Result<(), Fault> {
     for (from, rank) in (0..).zip(on.ranks()) {
         let mut got = value(w.me());
         w.bcast_on(on, from, &mut got)?;
-        same(got, value(if on == w.set() { from } else { rank }))?;
+        same(got, value(if on == w.set() { from } else { rank.into() }))?;
     }
     Ok(())
 }
@@ -227,23 +226,23 @@ fn bcast_from_and_on_every_part_of_the_nodes() {
     let done = run(&world(6), |w| {
         let (whole, nodes, line) = (w.set(), w.nodes([3, 2])?, w.nodes([6])?);
         bcast(w, whole, |node| node)?;
-        bcast(w, nodes.set([Sel::Own, Sel::All]), |node| (node, f64::from(node)))?;
-        bcast(w, nodes.set([Sel::All, Sel::Own]), |node| [node; 40])?;
+        bcast(w, nodes.set([Sel::Own, Sel::All]), |node| (node, node as f64))?;
+        bcast(w, nodes.set([Sel::All, Sel::Own]), |node| [node as u32; 40])?;
         // Those that have a part of a template, and those in a section of the nodes.
         let shape = line.template([6]).distribute([Block])?;
         let owners = shape.owners([2]).with(shape.owners([3]));
         for part in [owners, NodeSet::from(line.sub::<1>([triplet(1, 3, 2)])?)] {
-            w.task(part, |w| bcast(w, w.set(), i64::from))?.transpose()?;
+            w.task(part, |w| bcast(w, w.set(), |node| node))?.transpose()?;
             if part.contains(w.me()) {
                 bcast(w, part, |node| node)?;
             }
         }
         // Elements of an array.
-        let mut values = [0u64; 20].map(|_| u64::from(w.me()));
+        let mut values = [0; 20].map(|_| w.me());
         let mut part = [values[3], values[4], values[5]];
         w.bcast(4, &mut part)?;
         values[3..6].copy_from_slice(&part);
-        same(values[2..7].to_vec(), vec![u64::from(w.me()), 4, 4, 4, u64::from(w.me())])
+        same(values[2..7].to_vec(), vec![w.me(), 4, 4, 4, w.me()])
     });
     assert_eq!(done, Ok(()));
 }
@@ -265,7 +264,7 @@ fn task_barrier_gmove_in_nocomm_tasks_and_reduction() {
                 let mut a = w.nodes([3])?.template([6]).distribute([Cyclic])?.zeros(w)?;
                 shared.gmove_in(s![6 - 6 * nth as i64..12 - 6 * nth as i64], a.section_mut(s![..]), w)?;
                 compare(&a, &(0..6).map(|i| 7 - 6 * nth as u64 + i).collect::<Vec<_>>())?;
-                w.reduce(Sum, u64::from(w.me()))
+                w.reduce(Sum, w.me())
             })?;
             same(done.transpose()?, on.contains(me).then_some(3))?;
         }
@@ -279,7 +278,7 @@ fn template_fix_block_cyclic_gblock_reflect() {
     // Sizes that the program learns when it runs.
     let done = run(&world(4), |w| {
         for size in [4, 11, 16] {
-            let sizes = [1, 0, size as u64 - 3, 2];
+            let sizes = [1, 0, size - 3, 2];
             for by in [Block, Cyclic, CyclicOf(2), GBlock(&sizes)] {
                 let shape = w.nodes([4])?.template([-2..size - 2]).distribute([by])?;
                 let mut a = shape.zeros::<i64>(w)?;
@@ -378,16 +377,16 @@ fn inquiry() {
         let desc = a.desc();
         same([0, 1, 2].map(|dim| desc.range(dim)), [0..6, 0..9, 0..16])?;
         same(desc.shape().widths(), [(0, 0), (0, 0), (1, 2)].map(Into::into))?;
-        let [x, y, z] = nodes.here().map(i64::from);
+        let [x, y, z] = nodes.here();
         same(desc.owned_range(2)?, 8 * z..8 * z + 8)?;
-        same(desc.owner([y, 2 * x, 8 * z]), Some(me))?;
-        same(desc.owners([3, 3, 3]).ranks().collect::<Vec<_>>(), vec![nodes.image([1, 0, 0])])?;
+        same(desc.owner([y, 2 * x, 8 * z]).map(i64::from), Some(me))?;
+        same(desc.owners([3, 3, 3]).ranks().map(i64::from).collect::<Vec<_>>(), vec![nodes.image([1, 0, 0])])?;
         same(desc.owned(0).len() * desc.owned(1).len() * desc.owned(2).len(), 2 * if x == 0 { 5 } else { 4 } * 8)?;
         // The second row and column there; the fourth plane behind one of the shadow.
-        let there = desc.offset_at(nodes.image([1, 0, 0]), [3, 3, 3]);
+        let there = desc.offset_at(nodes.image([1, 0, 0]) as u32, [3, 3, 3]);
         let pitches = desc.pitches();
         same(there, Some(pitches[0] + pitches[1] + 4 * pitches[2]))?;
-        same(replicated.replicas(me).len(), 6)
+        same(replicated.replicas(me as u32).len(), 6)
     });
     assert_eq!(done, Ok(()));
 }

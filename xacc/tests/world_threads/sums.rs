@@ -23,8 +23,9 @@ pub(crate) fn line<'g>(dim: &'g Dim, along: usize, w: &Spmd<'_>) -> Result<Shape
 }
 
 /// What a node holds of an element: sums of these depend on their order.
-fn part(index: i64, rank: u32) -> f64 {
-    1.0 / (f64::from(rank) * 3.0 + index as f64 + 20.0) * if rank.is_multiple_of(2) { 1e9 } else { 1.0 }
+fn part(index: i64, rank: impl Into<i64>) -> f64 {
+    let rank = rank.into();
+    1.0 / (rank as f64 * 3.0 + index as f64 + 20.0) * if rank % 2 == 0 { 1e9 } else { 1.0 }
 }
 
 pub(crate) fn own<const N: usize>(array: &Array<'_, f64, N>) -> Vec<[i64; N]> {

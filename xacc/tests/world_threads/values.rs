@@ -66,7 +66,7 @@ fn a_broadcast_is_of_any_value() {
 #[derive(Clone, Copy, PartialEq, Debug, Migratable)]
 enum Next {
     Stop,
-    Refine { by: f64, times: u32 },
+    Refine { by: f64, times: i64 },
 }
 
 #[test]
@@ -91,12 +91,12 @@ fn values_of_no_fixed_length_are_combined_and_sent() {
     let ran = run_once(&world(3), |w| {
         let me = w.me();
         // Each node has another length.
-        let places = (me > 0).then_some((f64::from(me % 2), u64::from(me)));
+        let places = (me > 0).then_some(((me % 2) as f64, me));
         let got = w.reduce(FirstMax, places)?;
         all_get(w, got, Some((1.0, 1)))?;
         let got = w.reduce(LastMin, places)?;
         all_get(w, got, Some((0.0, 2)))?;
-        let got = w.reduce(FirstMin, None::<(f64, u64)>)?;
+        let got = w.reduce(FirstMin, None::<(f64, i64)>)?;
         all_get(w, got, None)?;
         // Behind a longer one, of which bytes are left.
         for root in 0..3 {

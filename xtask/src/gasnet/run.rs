@@ -17,7 +17,9 @@ pub(super) struct Program {
     pub(super) path: PathBuf,
     /// Else it is a program of others, in which a line may be a directive by chance.
     pub(super) is_ours: bool,
-    /// None: all.
+    /// The mode that it is for; `None`: all.
+    pub(super) mode: Option<&'static str>,
+    /// `None`: all.
     ranks: Option<Vec<u32>>,
     runs: Vec<Run>,
 }
@@ -50,8 +52,8 @@ enum Expected {
 }
 
 impl Program {
-    /// Reads what a program's comment says. `arguments` are instead of its runs. In one of others, a line that is not
-    /// understood counts for nothing.
+    /// Reads what a program's comment says. `arguments` are instead of its runs. One of others may state the exit code and
+    /// the ranks in a sentence.
     pub(super) fn read(
         name: String,
         path: &Path,
@@ -59,16 +61,49 @@ impl Program {
         is_ours: bool,
     ) -> Result<Self, Error> {
         let bytes = fs::read(path).map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
-        let mut program = Self { name, path: path.to_owned(), is_ours, ranks: None, runs: Vec::new() };
-        match program.parse(&String::from_utf8_lossy(&bytes)) {
-            Err(why) if is_ours => return Err(why),
-            Err(_) => (program.ranks, program.runs) = (None, Vec::new()),
-            Ok(()) => {}
+        let mut program = Self { name, path: path.to_owned(), is_ours, mode: None, ranks: None, runs: Vec::new() };
+        let text = String::from_utf8_lossy(&bytes);
+        let mut code = 0;
+        if is_ours {
+            program.parse(&text)?;
+        } else {
+            code = program.stated(&text);
         }
         if arguments.is_some() || program.runs.is_empty() {
-            program.runs = vec![Run { arguments: arguments.unwrap_or_default(), expected: Expected::Exit(0) }];
+            program.runs = vec![Run { arguments: arguments.unwrap_or_default(), expected: Expected::Exit(code) }];
         }
         Ok(program)
+    }
+
+    /// Sets what it is expected to end with, in the place of what its comment says.
+    pub(super) fn expect(&mut self, code: i32) {
+        self.runs.iter_mut().for_each(|run| run.expected = Expected::Exit(code));
+    }
+
+    /// Reads a comment for people: that it is for threads (`GASNET_PAR:`), and a sentence such as `Expected: exit code 4 at 2
+    /// and more ranks`, of which the code is returned.
+    fn stated(&mut self, text: &str) -> i32 {
+        let Some(comment) = text.strip_prefix("/*").map(|text| text.split("*/").next().unwrap_or_default()) else {
+            return 0;
+        };
+        // With some empty ones behind it, so that the last word is the first of five, too.
+        let words: Vec<_> = comment.split_whitespace().filter(|word| *word != "*").chain([""; 4]).collect();
+        self.mode = words.first().is_some_and(|word| *word == "GASNET_PAR:").then_some("par");
+        let Some(from) = words.iter().position(|word| *word == "Expected:") else { return 0 };
+        let words = &words[from + 1..];
+        let number = |word: &&str| word.trim_end_matches([',', '.']).parse().ok();
+        let code = words.iter().zip(words.iter().skip(1)).find_map(|(word, next)| match *word {
+            "exit" | "code" => number(next),
+            _ if *next == "at" => number(word),
+            _ => None,
+        });
+        self.ranks = words.windows(5).find_map(|five| match five {
+            ["at", from, "and", "more", "ranks" | "ranks," | "ranks."] => Some((number(from)?..=64).collect()),
+            ["at", from, "to", end, ..] => Some((number(from)?..=number(end)?).collect()),
+            ["at", only, "ranks" | "ranks," | "ranks.", ..] => Some(vec![number(only)?]),
+            _ => None,
+        });
+        code.map_or(0, |code: u32| code as i32)
     }
 
     fn parse(&mut self, text: &str) -> Result<(), Error> {
@@ -195,7 +230,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Program, Error> {
         let mut program =
-            Program { name: "a".into(), path: "a.c".into(), is_ours: true, ranks: None, runs: Vec::new() };
+            Program { name: "a".into(), path: "a.c".into(), is_ours: true, mode: None, ranks: None, runs: Vec::new() };
         program.parse(text).map(|()| program)
     }
 
@@ -216,6 +251,29 @@ mod tests {
         let program = read("int main() { return 0; }").expect("it is understood");
         assert!(program.runs.is_empty() && program.ranks.is_none());
         assert!(read("/* run: one = wins */").is_err());
+    }
+
+    #[test]
+    fn others_state_the_exit_code_in_a_sentence() {
+        let stated = |text: &str| {
+            let mut program = read("").expect("nothing");
+            let code = program.stated(&format!("/* It ends.\n * {text} */ int main() {{ return 3; }}"));
+            (code, program.ranks.map(|ranks| (ranks[0], ranks.len())))
+        };
+        for (text, expected) in [
+            ("Expected: compiles, exit 0 at 1 and more ranks.", (0, Some((1, 64)))),
+            ("Expected: 14 at 2 and more ranks, in every run.", (14, Some((2, 63)))),
+            ("Expected: exit code 99 at 1 rank, and better at more, too.", (99, None)),
+            ("Expected: exit code 4 at 1 and more\n * ranks.", (4, Some((1, 64)))),
+            ("Expected: exit 0 at 1 to 4 ranks.", (0, Some((1, 4)))),
+            ("Expected: exit 0 at 2 ranks, 50 times.", (0, Some((2, 1)))),
+            ("Expected: never a fault; see the text.", (0, None)),
+            ("Run at 2 ranks.", (0, None)),
+        ] {
+            assert_eq!(stated(text), expected, "{text}");
+        }
+        let mut threads = read("").expect("nothing");
+        assert_eq!((threads.stated("/* GASNET_PAR: 10 threads */"), threads.mode), (0, Some("par")));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use hamr_comm::{BufferPtr, Context, Fault, Resource, Task, offload};
 #[offload]
 fn a_view_across_a_wait(task: &mut Task, x: BufferPtr<u64>) -> Result<u64, Fault> {
     let view = task.view(x)?;
-    task.sleep(10)?;
+    task.sleep(core::time::Duration::from_micros(10))?;
     Ok(view.len() as u64)
 }
 
@@ -33,7 +33,7 @@ fn a_context_that_is_kept(task: &mut Task) {
 
 #[offload]
 fn an_inline_handler_that_waits(cx: &mut Context) -> Result<(), Fault> {
-    Ok(cx.sleep(10)?)
+    Ok(cx.sleep(core::time::Duration::from_micros(10))?)
 }
 
 fn main() {}

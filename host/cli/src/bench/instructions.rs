@@ -416,7 +416,8 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let calls: u64 = calls.parse()?;
     // If the device misses a call in its one poll, the host stops waiting after this time.
     let deadline = Some(std::time::Duration::from_secs(5));
-    let options = Options { heap: 1 << 16, streams: STREAMS, ring: 64, chunk: 1024, deadline, ..Options::default() };
+    let options =
+        Options { heap: 1 << 16, streams: Some(STREAMS), ring: 64, chunk: 1024, deadline, ..Options::default() };
     let (host, device) = Window::private_pair(1 << 24);
     let host = Arc::new(host);
     let device = Arc::new(Mutex::new(DeviceStage::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));

@@ -138,7 +138,7 @@ fn measure(
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
     let device = &global.device;
-    let options = Options { streams: 72, heap: 64 << 20, cpu: Some(machine.device()), ..Options::default() };
+    let options = Options { streams: Some(72), heap: 64 << 20, cpu: Some(machine.device()), ..Options::default() };
     let options = global.apply(options);
     let node = runtime.open_with(device, image.clone(), options.clone())?;
     table.add(Key::new("start"), &[node.info().start.as_nanos() as f64], None);

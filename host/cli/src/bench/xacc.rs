@@ -50,7 +50,7 @@ pub(super) fn measure(
             let key = Key::new("himeno").vary("ranks", ranks);
             let pairs = program(runtime, processors, ranks, 512 << 20, move |w, pairs| {
                 for _ in 0..FEW {
-                    let ours = w.scope(|w| himeno::himeno(w, SIZE, [w.size(), 1], LOOPS))?[1];
+                    let ours = w.scope(|w| himeno::himeno(w, SIZE, [ranks, 1], LOOPS))?[1];
                     let (by_hand, gosa) = by_hand::himeno(w, SIZE.map(|n| n as usize), LOOPS)?;
                     // The same squares, none negative, added in another order: each addition rounds once.
                     let most = SIZE.iter().product::<i64>() as f64 * f64::EPSILON;
@@ -69,7 +69,7 @@ pub(super) fn measure(
         let (class, _) = Class::of("A").ok_or("a class")?;
         let pairs = program(runtime, processors, 2, 128 << 20, move |w, pairs| {
             for _ in 0..FEW {
-                let ours = w.scope(|w| cg::cg(w, class, [w.size(), 1]))?;
+                let ours = w.scope(|w| cg::cg(w, class, [2, 1]))?;
                 let (by_hand, zeta) = w.scope(|w| by_hand::cg(w, &class))?;
                 if (zeta / ours.zeta - 1.0).abs() > 1e-10 {
                     return Err(Fault::msg(&format!("expected zeta {zeta}, as by hand, got {}", ours.zeta)));
@@ -153,7 +153,7 @@ fn transfers(
     let [barrier, reduce, post] = is_wanted;
     if is_wanted.contains(&true) {
         let pairs = program(runtime, processors, 2, 1 << 20, move |w, pairs| {
-            let mut flags = Exchange::new(w.me());
+            let mut flags = Exchange::new(w.me() as u32);
             for _ in 0..MANY {
                 for (name, is_wanted) in [("xacc_barrier", barrier), ("xacc_reduce", reduce), ("xacc_post", post)] {
                     if !is_wanted {
@@ -196,7 +196,7 @@ fn copies(w: &mut Spmd<'_>, pairs: &Pairs, reflect: bool, gmove: bool) -> Result
     let line = nodes.template([LINE]).distribute([Block])?;
     let (mut a, b) = (line.zeros::<f64>(w)?, line.full(1.0f64, w)?);
     let mut memory = by_hand::Copies::new();
-    let mut flags = Exchange::new(w.me());
+    let mut flags = Exchange::new(w.me() as u32);
     for _ in 0..MANY {
         let spell = flags.spell()?;
         if reflect {
@@ -234,7 +234,7 @@ fn more_ranks(runtime: &Runtime, processors: [usize; 2], table: &mut Table) -> R
     for _ in 0..FEW {
         let on = |ranks| -> Result<f64, BoxError> {
             let pairs = program(runtime, processors, ranks, 512 << 20, move |w, pairs| {
-                let seconds = himeno::himeno(w, SIZE, [w.size(), 1], LOOPS)?[1].seconds;
+                let seconds = himeno::himeno(w, SIZE, [ranks, 1], LOOPS)?[1].seconds;
                 add(pairs, Key::new("xacc_ranks"), seconds * 1e9 / f64::from(LOOPS), 0.0);
                 Ok(())
             })?;
@@ -267,7 +267,7 @@ fn program(
     let measured = pairs.clone();
     world.run_program(move |task| {
         hamr_xacc::program(task, |w| {
-            pin(processors, w.me())?;
+            pin(processors, w.me() as u32)?;
             f(w, if w.me() == 0 { &measured } else { &theirs })
         })?;
         Ok(0)

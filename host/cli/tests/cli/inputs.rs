@@ -3,6 +3,7 @@
 use crate::common::{Vectors, image, spawn};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -128,6 +129,16 @@ fn a_file_may_have_any_name() {
     }
     assert_eq!(std::fs::read(&saved).expect("it was written").len(), 16);
     succeeds(hamr(&["call", "ping", "5"]).env("HAMR_IMAGE", &copy));
+    // Also where another process tells its path.
+    let name = format!("inputs-odd-{}", std::process::id());
+    let mut kept = hamr(&line(&["serve", &name, "--json", "--image", "PATH"], &copy)).spawn().expect("it starts");
+    let mut serving = String::new();
+    BufReader::new(kept.stdout.take().expect("piped")).read_line(&mut serving).expect("a line");
+    let shown = ended(&mut hamr(&["devices", "--device", &format!("at:{name}"), "--json"]));
+    succeeds(&mut hamr(&["serve", &name, "--stop"]));
+    kept.wait().expect("it ends");
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.contains("caf\u{fffd}/image"), "{shown}");
     // It is found: the image has no `main`.
     for words in [&["run", "PATH"][..], &["run", "--rank=shm=PATH", "--rank=shm", "PATH"]] {
         is_refused(&mut hamr(&line(words, &copy)), "expected a handler");

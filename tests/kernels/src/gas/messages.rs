@@ -1,6 +1,7 @@
 //! Messages: that they arrive, what refuses them, and how ranks end by them.
 
 use super::*;
+use core::time::Duration;
 use hamr_comm::offload;
 use hamr_gas::BarrierName;
 
@@ -91,7 +92,7 @@ pub fn mixed(rank: &mut Rank<State>, each: u32, sleeps: bool) -> Result<(u32, u3
             rank.block_until(|state| state.replies == i + 1)?;
         }
         if sleeps && i % 100_000 == 99_999 {
-            rank.task().sleep(2000)?;
+            rank.task().sleep(Duration::from_millis(2))?;
         }
     }
     rank.block_until(|state| state.replies == each)?;
@@ -246,7 +247,7 @@ pub fn incast(rank: &mut Rank<State>, each: u32, stall_us: u32) -> Result<u32, F
     let before = room(rank)?;
     if rank.me() == first {
         while rank.state().ended < others {
-            rank.task().sleep(stall_us)?;
+            rank.task().sleep(Duration::from_micros(stall_us.into()))?;
             // As much as has come, and then it is away again.
             while rank.poll()? != 0 {}
         }

@@ -1,7 +1,8 @@
 //! Bodies that devices call: what they find, whose buffers they write, which thread runs them.
 
-use hamr::{Image, Node, Options, Runtime};
-use hamr_comm::{Context, Fault, HOST, Host, Task, offload};
+use hamr::{CallError, Image, Node, Options, Runtime};
+use hamr_comm::relay::NodeName;
+use hamr_comm::{Context, Fault, HOST, Host, NodeId, Task, offload};
 use hamr_tests::conformance::{driven, options, until};
 use hamr_tests::{devices, processes};
 use hamr_tests_kernels::host_calls::{Callback, call_back};
@@ -21,7 +22,7 @@ fn which_device(cx: &mut Context) -> u16 {
 
 #[offload(unordered)]
 fn ask_which(task: &mut Task, node: u16) -> Result<u16, Fault> {
-    Ok(task.sync(hamr_comm::abi::ids::NodeId(node), which_device::with())?)
+    Ok(task.sync(NodeId(node), which_device::with())?)
 }
 
 /// A node that is a service of another one is called in its place.
@@ -36,10 +37,52 @@ fn a_relayed_call_comes_to_the_device_that_it_names() {
     assert_eq!(asked().expect("runs"), b_number);
     // Bodies that `b` calls are to reach `c`.
     b.serve(c);
-    let numbers: Vec<u16> = runtime.nodes().iter().map(|node| node.info.node).collect();
+    let numbers: Vec<u16> = runtime.nodes().iter().map(|node| node.info().node).collect();
     let answered = asked().map_err(|e| e.to_string());
     assert_eq!(answered, Ok(b_number), "device {c_number} was called");
     assert!(numbers.contains(&b_number), "it is missing in {numbers:?}");
+}
+
+#[offload(unordered)]
+fn names(task: &mut Task) -> Result<heapless::Vec<(NodeId, NodeName), 8>, Fault> {
+    let (mut found, mut from) = (heapless::Vec::new(), NodeId(1));
+    while let Some(next) = task.next_node(from)? {
+        from = NodeId(next.0.0 + 1);
+        found.push(next).map_err(|_| Fault::msg("too many devices"))?;
+    }
+    let own = task.node_name(task.node())?;
+    if own != found.iter().find(|(node, _)| *node == task.node()).map(|(_, name)| name.clone()) {
+        return Err(Fault::msg("its own name is another"));
+    }
+    Ok(found)
+}
+
+/// The program lists its devices as ones to call, and a task learns their names.
+#[test]
+fn the_devices_of_a_runtime_are_listed_with_names() {
+    let runtime = Runtime::new().expect("a runtime");
+    let options = Options { relay: true, ..options() };
+    let nodes = [(); 3].map(|()| loopback(&runtime, options.clone()));
+    let numbers = nodes.each_ref().map(|node| node.info().node);
+    let named = |numbers: &[u16]| -> Vec<_> {
+        let name = NodeName::try_from("loopback").expect("short");
+        numbers.iter().map(|number| (NodeId(*number), name.clone())).collect()
+    };
+    let [a, b, c] = nodes;
+    let asked = || driven(&a, || a.sync(names::with()).map(Vec::from_iter).map_err(|e| e.to_string()));
+    assert_eq!(asked(), Ok(named(&numbers)));
+    let handles = runtime.nodes();
+    for (handle, number) in handles.iter().zip(numbers) {
+        assert_eq!(driven(handle, || handle.sync(which_device::with())).expect("runs"), number);
+    }
+    // A device ends with its own node, not with a handle.
+    drop(runtime.nodes());
+    assert_eq!(driven(&b, || b.sync(which_device::with())).expect("runs"), numbers[1]);
+    drop(c);
+    let ended = handles[2].sync(which_device::with()).expect_err("the device has ended");
+    assert!(matches!(&ended, CallError::DeviceLost(..) | CallError::Submit(_)), "{ended}");
+    assert_eq!(asked(), Ok(named(&numbers[..2])));
+    assert_eq!(runtime.nodes().len(), 2);
 }
 
 /// A device that bodies find by `Runtime::serve` ends with the runtime.

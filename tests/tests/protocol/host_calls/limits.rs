@@ -36,7 +36,7 @@ fn a_limit_that_has_ended_stays_so() {
         drop(outer);
         drop(inner);
         // No limit is left.
-        task.sleep(2000)?;
+        task.sleep(Duration::from_micros(2000))?;
         Ok(1)
     });
     bench.now += 1500;

@@ -117,7 +117,7 @@ struct Team {
 
 impl Team {
     fn new(w: &Spmd<'_>) -> Self {
-        Self { flags: Exchange::new(w.me()), threads: w.size() as usize }
+        Self { flags: Exchange::new(w.me() as u32), threads: w.size() as usize }
     }
 
     fn sum<const N: usize>(&mut self, mine: [f64; N]) -> Result<[f64; N], Fault> {
