@@ -58,14 +58,13 @@ impl QueuePairs {
         let mut slots = self.slots();
         let limit = self.limits[user as usize];
         let taken = slots.iter().filter(|slot| matches!(slot, QueueSlot::InUse(by, _) if *by == user)).count();
-        // A body waits for one call, in front of which nothing is.
-        let is_free = |slot: &mut QueueSlot| match slot {
-            QueueSlot::InUse(..) => false,
-            slot => user == User::Program || slot.is_quiet(device),
-        };
-        let free =
-            slots.iter_mut().enumerate().skip(1).find_map(|(index, slot)| is_free(slot).then_some((index, slot)));
-        let Some((index, slot)) = free.filter(|_| taken < limit as usize) else {
+        let free = choose(
+            user,
+            (limit as usize).saturating_sub(taken),
+            slots.iter_mut().skip(1).map(|slot| slot.is_quiet(device)),
+        );
+        let slot = free.and_then(|index| Some((index + 1, slots.get_mut(index + 1)?)));
+        let Some((index, slot)) = slot else {
             let limit = self.limits[if user == User::Body { User::Body } else { User::Program } as usize];
             return Err(Error::TooManyStreams { device: device.name.clone(), limit });
         };
@@ -149,13 +148,42 @@ fn unanswered(device: &Device, index: u32) -> u32 {
 }
 
 impl QueueSlot {
-    /// Is nothing in flight in it?
-    fn is_quiet(&mut self, device: &Device) -> bool {
-        let Self::Idle(submitter) = self else { return true };
-        submitter.poll(device);
-        !submitter.has_work()
+    /// Is nothing in flight in it? `None`: a stream has it.
+    fn is_quiet(&mut self, device: &Device) -> Option<bool> {
+        match self {
+            Self::InUse(..) => None,
+            Self::Fresh => Some(true),
+            Self::Idle(submitter) => {
+                submitter.poll(device);
+                Some(!submitter.has_work())
+            }
+        }
     }
 }
+/// The queue pair for a user who may take `room` more, of those that [`QueueSlot::is_quiet`] says this of.
+///
+/// A body waits for one call, in front of which nothing is, so it needs a quiet one. The program takes quiet ones as long
+/// as those that it has left with calls in flight fit into its share beside them; then it takes these, and bodies find
+/// all of theirs.
+fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) -> Option<usize> {
+    if room == 0 {
+        return None;
+    }
+    let (mut quiet, mut busy, mut busy_count) = (None, None, 0);
+    for (index, is_quiet) in pairs.enumerate() {
+        match is_quiet {
+            Some(true) => quiet = quiet.or(Some(index)),
+            Some(false) => (busy, busy_count) = (busy.or(Some(index)), busy_count + 1),
+            None => {}
+        }
+    }
+    match user {
+        User::Program if busy_count < room => quiet.or(busy),
+        User::Program => busy.or(quiet),
+        User::Body | User::Beyond => quiet,
+    }
+}
+
 
 /// Publishes which queue pairs the device must poll: up to the last that a stream has or that still
 /// has calls in flight.
@@ -173,4 +201,50 @@ pub(crate) fn fresh_submitter(device: &Device, index: u32) -> Result<Submitter, 
     let none = || Error::too_short(&device.name, &device.layout, device.link.window().len());
     let queue = device.queue_in(device.link.window(), index).ok_or_else(none)?;
     Ok(Submitter::new(index, queue, device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each pair of `choose`: in use, by whom; else whether it is quiet.
+    type Pair = Result<bool, User>;
+
+    fn take(pairs: &mut [Pair], user: User, limit: usize) -> Option<usize> {
+        let taken = pairs.iter().filter(|pair| **pair == Err(user)).count();
+        let index = choose(user, limit - taken, pairs.iter().map(|pair| pair.ok()))?;
+        pairs[index] = Err(user);
+        Some(index)
+    }
+
+    #[test]
+    fn bodies_find_their_pairs_whatever_the_program_has_left_behind() {
+        for (streams, bodies) in [(1, 2), (2, 1), (3, 4), (8, 17)] {
+            // How many of its streams the program drops with calls in flight, and in how many rounds.
+            for dropped in 0..=streams {
+                for rounds in 0..3 {
+                    let mut pairs: Vec<Pair> = vec![Ok(true); streams + bodies];
+                    let mut own: Vec<_> =
+                        (0..streams).map_while(|_| take(&mut pairs, User::Program, streams)).collect();
+                    assert_eq!(own.len(), streams);
+                    for _ in 0..rounds {
+                        own.drain(..dropped).for_each(|index| pairs[index] = Ok(false));
+                        own.extend((0..dropped).map_while(|_| take(&mut pairs, User::Program, streams)));
+                        assert_eq!(own.len(), streams, "{streams} {dropped} {rounds}");
+                    }
+                    assert_eq!(take(&mut pairs, User::Program, streams), None, "one more than the limit");
+                    let found = (0..=bodies).filter(|_| take(&mut pairs, User::Body, bodies).is_some()).count();
+                    assert_eq!(found, bodies, "{streams} {dropped} {rounds}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_is_behind_no_others_calls_while_there_is_room() {
+        let mut pairs: Vec<Pair> = vec![Ok(false), Ok(true), Ok(true)];
+        assert_eq!(take(&mut pairs, User::Program, 2), Some(1), "a quiet one");
+        assert_eq!(take(&mut pairs, User::Program, 2), Some(0), "the other is a body's");
+        assert_eq!(take(&mut pairs, User::Body, 1), Some(2));
+    }
 }
