@@ -17,7 +17,7 @@ pub use address::{Address, NotAnAddress};
 pub use sysfs::{Candidate, candidates};
 
 use crate::launcher::{LaunchRequest, Launcher};
-use crate::link::{Capabilities, Link, Peer};
+use crate::link::{Capabilities, Link, Peer, wait_until_left};
 use crate::mapping::{map_revocable, map_window};
 use crate::origin::Origin;
 use crate::{Error, Target};
@@ -264,20 +264,6 @@ impl PciLink {
         *lock = Some(file);
         Ok(())
     }
-
-    /// Waits until the device has left its epoch, at most [`LEAVE_TIMEOUT`].
-    fn wait_until_left(&self) -> bool {
-        let epoch = Epoch(self.card.load(word::EPOCH));
-        let begin = Instant::now();
-        while !HostHandshake::has_acknowledged(&self.card.window, epoch) {
-            if begin.elapsed() > LEAVE_TIMEOUT || matches!(self.peer(), Peer::Gone(_)) {
-                return false;
-            }
-            // A sleep and not a wait on the doorbell: the notification may be meant for a waiter.
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        true
-    }
 }
 
 impl Link for PciLink {
@@ -375,7 +361,8 @@ impl Link for PciLink {
     fn stop(&self) {
         HostHandshake::close(&self.card.window);
         self.notify();
-        let has_left = self.wait_until_left();
+        let epoch = Epoch(self.card.load(word::EPOCH));
+        let has_left = wait_until_left(self, LEAVE_TIMEOUT, |window| HostHandshake::has_acknowledged(window, epoch));
         self.watch().has_left = has_left;
     }
 
