@@ -76,7 +76,6 @@ mod memory;
 mod node;
 mod node_number;
 mod options;
-mod origin;
 pub mod pci;
 mod process;
 mod program;

@@ -51,6 +51,7 @@ impl QueuePairs {
         user: User,
         options: &StreamOptions,
     ) -> Result<(u32, Box<Submitter>), Error> {
+        device.check_open("opening a stream")?;
         if device.is_lost() && !device.restart() {
             let why = device.loss_reason();
             return Err(Error::Lost { device: device.name.clone(), stage: "opening a stream", why });
@@ -98,7 +99,8 @@ impl QueuePairs {
     /// Returns the queue pair of a stream that is dropped. The submitter stays with it: the counts
     /// go on, and calls in flight still use buffers.
     pub(super) fn detach(&self, device: &Device, index: u32, submitter: Option<Box<Submitter>>) {
-        let Some(mut submitter) = submitter else { return };
+        // In a copy of the process the lock may be taken for good, and the counts go on elsewhere.
+        let Some(mut submitter) = submitter.filter(|_| device.is_here()) else { return };
         submitter.detach_hot();
         submitter.poll(device);
         let mut slots = self.slots();
@@ -115,6 +117,9 @@ impl QueuePairs {
 impl QueuePairs {
     /// Polls those that no stream has, and shows the device which it must poll.
     pub(super) fn poll(&self, device: &Device) {
+        if !device.is_here() {
+            return;
+        }
         let mut slots = self.slots();
         for slot in slots.iter_mut() {
             if let QueueSlot::Idle(submitter) = slot {
@@ -126,6 +131,9 @@ impl QueuePairs {
 
     /// Those that streams have.
     pub(crate) fn streams(&self, device: &Device) -> Vec<StreamInfo> {
+        if !device.is_here() {
+            return Vec::new();
+        }
         let of = |(index, slot): (u32, &QueueSlot)| match slot {
             QueueSlot::InUse(user, max_outstanding) => Some(StreamInfo {
                 queue: index as u16,
@@ -147,19 +155,6 @@ fn unanswered(device: &Device, index: u32) -> u32 {
     slots.filter(|slot| slot.req_seq() != slot.rep_seq() && seq_tag(slot.req_seq()) == tag).count() as u32
 }
 
-impl QueueSlot {
-    /// Is nothing in flight in it? `None`: a stream has it.
-    fn is_quiet(&mut self, device: &Device) -> Option<bool> {
-        match self {
-            Self::InUse(..) => None,
-            Self::Fresh => Some(true),
-            Self::Idle(submitter) => {
-                submitter.poll(device);
-                Some(!submitter.has_work())
-            }
-        }
-    }
-}
 /// The queue pair for a user who may take `room` more, of those that [`QueueSlot::is_quiet`] says this of.
 ///
 /// A body waits for one call, in front of which nothing is, so it needs a quiet one. The program takes quiet ones as long
@@ -184,6 +179,19 @@ fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) ->
     }
 }
 
+impl QueueSlot {
+    /// Is nothing in flight in it? `None`: a stream has it.
+    fn is_quiet(&mut self, device: &Device) -> Option<bool> {
+        match self {
+            Self::InUse(..) => None,
+            Self::Fresh => Some(true),
+            Self::Idle(submitter) => {
+                submitter.poll(device);
+                Some(!submitter.has_work())
+            }
+        }
+    }
+}
 
 /// Publishes which queue pairs the device must poll: up to the last that a stream has or that still
 /// has calls in flight.
