@@ -190,7 +190,7 @@ impl Axis {
 }
 
 /// What a program implements of it would run while rows are checked and used: only arrays are.
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
 }
 
