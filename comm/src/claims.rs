@@ -6,7 +6,7 @@ use crate::shared::SHARED;
 #[cfg(feature = "tasks")]
 use core::sync::atomic::Ordering::Release;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use hamr_shared_abi::window::LentHeap;
+use hamr_shared_abi::window::{ClaimError, LentHeap};
 #[cfg(feature = "tasks")]
 use hamr_shared_abi::{status::Status, window::Claim};
 
@@ -157,7 +157,7 @@ pub(crate) fn check_here(heap: &LentHeap<'_>, (off, bytes): (u64, u64), writes: 
 impl Owner<'_> {
     /// Claims a range of the heap, which no other task has: its number, from 1 on.
     pub(crate) fn claim(&self, range: Claim) -> Result<u16, Fault> {
-        let outside = || Fault::outside_heap(range.off.saturating_add(range.bytes), self.heap.open_len());
+        let outside = || ClaimError::Outside { end: range.off.saturating_add(range.bytes), heap: self.heap.len() };
         let from = self.heap.address(range.off, range.bytes).ok_or_else(outside)?;
         let how = if range.writable { WRITES } else { 0 };
         here(true, |ranges| self.add(ranges, (from, from + range.bytes as usize), how))

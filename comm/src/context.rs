@@ -9,7 +9,7 @@ use crate::resource::Resource;
 use core::cell::Cell;
 use hamr_shared_abi::ids::{Isa, NodeId};
 use hamr_shared_abi::slot::ReqHdr;
-use hamr_shared_abi::window::{Claim, Claimed, HdrWord, LentHeap, NoHeap, Words};
+use hamr_shared_abi::window::{Claim, ClaimError, Claimed, HdrWord, LentHeap, NoHeap, OutOfWindow, Words};
 
 /// Handed to every handler as its first argument.
 ///
@@ -154,15 +154,13 @@ impl<'c> Context<'c> {
     pub fn copy_out<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Fault> {
         let part = self.part(from, to.len(), false)?;
         let bytes = bytemuck::cast_slice_mut(to);
-        self.heap.read_bytes(part, bytes).map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
+        self.heap.read_bytes(part, bytes).map_err(|e| self.beyond(e))
     }
 
     /// Copies elements from private memory to the front of a buffer.
     pub fn copy_in<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Fault> {
         let part = self.part(to, from.len(), true)?;
-        self.heap
-            .write_bytes(part, bytemuck::cast_slice(from))
-            .map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
+        self.heap.write_bytes(part, bytemuck::cast_slice(from)).map_err(|e| self.beyond(e))
     }
 
     /// The 32-bit words of a buffer, for signalling with the other side *while* the handler runs:
@@ -170,7 +168,7 @@ impl<'c> Context<'c> {
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
         self.own(ptr, ptr.bytes(), true)?;
         let p = ptr.parts();
-        self.heap.words(p.off, p.len).map_err(|e| Fault::outside_heap(e.off.saturating_add(e.want), e.len))
+        self.heap.words(p.off, p.len).map_err(|e| self.beyond(e))
     }
 
     /// Bytes of the device's heap.
@@ -240,12 +238,19 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
+    /// Why bytes are not in the heap: they are beyond it, or a program has the segment that they are in.
+    #[cold]
+    #[inline(never)]
+    fn beyond(&self, e: OutOfWindow) -> Fault {
+        ClaimError::Outside { end: e.off.saturating_add(e.want), heap: self.heap.len() }.into()
+    }
+
     fn part<T: Element>(&self, ptr: BufferPtr<T>, count: usize, writes: bool) -> Result<u64, Fault> {
         self.own(ptr, (count * size_of::<T>()) as u64, writes)?;
         if count > ptr.len() {
             return Err(Fault::outside_heap(
-                ptr.parts().off + (count * size_of::<T>()) as u64,
-                ptr.parts().off + ptr.bytes(),
+                ptr.parts().off.saturating_add((count * size_of::<T>()) as u64),
+                ptr.parts().off.saturating_add(ptr.bytes()),
             ));
         }
         Ok(ptr.parts().off)

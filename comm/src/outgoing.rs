@@ -9,6 +9,12 @@
 use crate::migrate::Encoder;
 use crate::task::wait::{Callee, Message, Target};
 use crate::why::NotSent;
+#[cfg(not(hamr_bare))]
+use alloc::sync::Arc;
+#[cfg(not(hamr_bare))]
+use core::cell::RefCell;
+#[cfg(not(hamr_bare))]
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::HandlerKey;
 #[cfg(all(feature = "tasks", feature = "world"))]
@@ -44,19 +50,20 @@ static HERE: Outgoing = Outgoing::new();
 
 #[cfg(not(hamr_bare))]
 std::thread_local! {
-    static HERE: core::cell::RefCell<Owned> = core::cell::RefCell::default();
+    /// That of the device whose handlers the thread runs. It has no destructor, so it is there as long as the thread:
+    /// destructors of a thread that ends call devices, too. Who enters a device here leaves it.
+    static HERE: ManuallyDrop<RefCell<Option<Arc<Outgoing>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// That of one device, which has it wherever its handlers run. An image that is the only program of
 /// its machine has a static instead.
 #[cfg(not(hamr_bare))]
-#[derive(Clone)]
-pub(crate) struct Owned(alloc::sync::Arc<Outgoing>);
+pub(crate) struct Owned(Arc<Outgoing>);
 
 #[cfg(not(hamr_bare))]
 impl Default for Owned {
     fn default() -> Self {
-        Self(alloc::sync::Arc::new(Outgoing::new()))
+        Self(Arc::new(Outgoing::new()))
     }
 }
 
@@ -64,9 +71,19 @@ impl Default for Owned {
 impl Owned {
     /// The handlers that this thread runs from now on are the device's.
     pub(crate) fn enter_thread(&self) {
-        // An error means that the thread is ending: a handler on loopback that then calls panics, and its call
-        // has that outcome.
-        let _ = HERE.try_with(|here| here.replace(self.clone()));
+        HERE.with(|here| here.replace(Some(self.0.clone())));
+    }
+}
+
+#[cfg(not(hamr_bare))]
+impl Drop for Owned {
+    fn drop(&mut self) {
+        HERE.with(|here| {
+            let is_mine = here.borrow().as_ref().is_some_and(|here| Arc::ptr_eq(here, &self.0));
+            if is_mine {
+                here.take();
+            }
+        });
     }
 }
 
@@ -74,14 +91,13 @@ impl Owned {
 /// another device may have called this one.
 #[cfg(all(feature = "tasks", not(hamr_bare)))]
 pub fn as_another<R>(f: impl FnOnce() -> R) -> R {
-    struct Before(Owned);
+    struct Before(Option<Arc<Outgoing>>);
     impl Drop for Before {
         fn drop(&mut self) {
-            self.0.enter_thread();
+            HERE.with(|here| here.replace(self.0.take()));
         }
     }
-    // None: the thread is ending.
-    let _before = HERE.try_with(|here| Before(here.borrow().clone())).ok();
+    let _before = Before(HERE.with(|here| here.borrow().clone()));
     f()
 }
 
@@ -90,7 +106,21 @@ pub(crate) fn here<R>(f: impl FnOnce(&Outgoing) -> R) -> R {
     #[cfg(hamr_bare)]
     return f(&HERE);
     #[cfg(not(hamr_bare))]
-    HERE.with_borrow(|here| f(&here.0))
+    HERE.with(|here| {
+        let entered = here.borrow();
+        match &*entered {
+            Some(entered) => f(entered),
+            None => nowhere(f),
+        }
+    })
+}
+
+/// Tests run handlers without a device. Apart, since a task's stack has no room for it.
+#[cfg(not(hamr_bare))]
+#[cold]
+#[inline(never)]
+fn nowhere<R>(f: impl FnOnce(&Outgoing) -> R) -> R {
+    f(&Outgoing::new())
 }
 
 fn load(word: &AtomicU32) -> u32 {

@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::wait_queue::contain;
+use hamr_qemu::origin::Origin;
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,6 +42,8 @@ pub(crate) struct WorkSite {
 pub struct PendingWork<V> {
     shared: Arc<Shared<V>>,
     site: WorkSite,
+    /// The process that has the thread.
+    origin: Origin,
 }
 
 struct Shared<V> {
@@ -67,7 +70,7 @@ impl Worker {
         work: impl FnOnce() -> Result<V, Error> + Send + 'static,
     ) -> Result<PendingWork<V>, Error> {
         let shared = Arc::new(Shared { state: Mutex::new(State::Unfinished(None)), ended: Condvar::new() });
-        let pending = PendingWork { shared: shared.clone(), site };
+        let pending = PendingWork { shared: shared.clone(), site, origin: Origin::here() };
         let site = pending.site.clone();
         let job: Job = Box::new(move || {
             // What the work owns is dropped by the end of the call, so before others see the end.
@@ -98,11 +101,14 @@ impl Worker {
 impl<V> PendingWork<V> {
     /// Has the work ended, so that [`Self::wait`] returns at once?
     pub fn is_done(&self) -> bool {
-        !matches!(*self.shared.state(), State::Unfinished(_))
+        !self.origin.is_here() || !matches!(*self.shared.state(), State::Unfinished(_))
     }
 
     /// [`Self::is_done`]; if not, `waker` is woken when the work ends.
     pub fn poll_done(&mut self, waker: &Waker) -> bool {
+        if !self.origin.is_here() {
+            return true;
+        }
         match &mut *self.shared.state() {
             State::Unfinished(known) => {
                 if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -132,6 +138,9 @@ impl<V> PendingWork<V> {
     }
 
     fn wait_at_most(&self, limit: Option<Duration>) -> Result<V, Error> {
+        if !self.origin.is_here() {
+            return Err(self.elsewhere());
+        }
         let unfinished = |state: &mut State<V>| matches!(state, State::Unfinished(_));
         let (state, ended) = (self.shared.state(), &self.shared.ended);
         let mut state = match limit {
@@ -142,6 +151,12 @@ impl<V> PendingWork<V> {
             let WorkSite { device, stage, .. } = self.site.clone();
             Err(Error::Timeout { device, stage, after: limit.unwrap_or_default() })
         })
+    }
+
+    /// Its thread is in the process that this one is a copy of.
+    #[cold]
+    fn elsewhere(&self) -> Error {
+        self.site.none("another process submitted it, of which this one is a fork".into())
     }
 
     fn take(&self, state: &mut State<V>) -> Option<Result<V, Error>> {
@@ -162,6 +177,9 @@ impl<V> Future for PendingWork<V> {
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         if !self.poll_done(task.waker()) {
             return Poll::Pending;
+        }
+        if !self.origin.is_here() {
+            return Poll::Ready(Err(self.elsewhere()));
         }
         self.take(&mut self.shared.state()).map_or(Poll::Pending, Poll::Ready)
     }

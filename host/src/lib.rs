@@ -79,7 +79,6 @@ mod memory;
 mod node;
 mod node_number;
 mod options;
-mod origin;
 pub mod pci;
 mod process;
 mod program;

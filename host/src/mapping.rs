@@ -6,10 +6,12 @@
 
 use crate::Error;
 use hamr_comm::abi::window::{Shared, Window};
+use hamr_qemu::origin::{InOneProcess, register};
 use rustix::fd::AsFd;
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A shared mapping, unmapped when dropped.
 struct Mapping {
@@ -21,6 +23,26 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn replace_by_zeros(&self) -> Result<(), Errno> {
+        let Self { base, len } = *self;
+        let (access, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
+        // SAFETY: replaces this mapping and nothing else, in one step: at every moment the range is mapped, readable,
+        // and as writable as before. Windows over it expect any value at any time, because a peer writes there.
+        unsafe { mmap_anonymous(base.as_ptr().cast(), len, access, flags) }.map(drop)
+    }
+}
+
+/// A copy of the process has memory of its own there: what its threads still store into a window, as
+/// [`Words`](hamr_comm::abi::window::Words) do, no device sees.
+impl InOneProcess for Mapping {
+    fn forget(&self) {
+        // It fails without a mapping to spare: then the copy is as any other process that has the window.
+        let _ = self.replace_by_zeros();
+    }
+}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
@@ -49,14 +71,7 @@ pub(crate) struct Revocable(Arc<Mapping>);
 impl Revocable {
     /// Replaces the file's memory by zeros of this program's own. The file then has one user less.
     pub(crate) fn revoke(&self) -> Result<(), Error> {
-        let Mapping { base, len } = *self.0;
-        let (access, flags) =
-            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
-        // SAFETY: replaces the mapping that `self.0` keeps and nothing else, in one step: at every
-        // moment the range is mapped, readable, and as writable as before. Windows over it expect
-        // any value at any time, because a peer writes there.
-        let mapped = unsafe { mmap_anonymous(base.as_ptr().cast(), len, access, flags) };
-        mapped.map(drop).map_err(Error::os("letting go of a mapping"))
+        self.0.replace_by_zeros().map_err(Error::os("letting go of a mapping"))
     }
 
     /// Replaces the memory by that of another file, from `off` on, for a device whose own memory is
@@ -93,6 +108,10 @@ pub(crate) fn map_revocable(
         source: std::io::Error::other("expected an address of the kernel's choice, got zero"),
     })?;
     let mapping = Arc::new(Mapping { base, len: bytes });
+    if writable {
+        let weak: Weak<Mapping> = Arc::downgrade(&mapping);
+        register(weak);
+    }
     let revocable = Revocable(mapping.clone());
     // SAFETY: the mapping is page-aligned and exists as long as its owner; no reference covers it,
     // and a host makes no device window.

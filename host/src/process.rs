@@ -4,10 +4,10 @@
 use crate::doorbells::Doorbells;
 use crate::launcher::LaunchRequest;
 use crate::link::{Capabilities, HostEnds, Link, Peer};
-use crate::origin::Origin;
 use crate::{Error, ImageFile};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
+use hamr_qemu::origin::Origin;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;

@@ -2,7 +2,7 @@
 //! which tasks wait and no other thread sleeps. It starts when the first task waits. It reaches a
 //! device through [`Notified`].
 
-use crate::origin::Origin;
+use hamr_qemu::origin::Origin;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

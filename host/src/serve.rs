@@ -14,8 +14,9 @@
 //! # }
 //! ```
 
+use crate::at::has_left;
 use crate::at::protocol::{self, Answer, Ask, Limit, shown};
-use crate::link::{HostEnds, Link, Peer};
+use crate::link::{HostEnds, Link, Peer, wait_until_left};
 use crate::runtime::Launched;
 use crate::{Error, Image, Options, Runtime};
 use hamr_comm::handshake::HostHandshake;
@@ -304,7 +305,7 @@ impl Keeper {
         if !crate::at::has_left(window) {
             HostHandshake::close(window);
             self.link.notify();
-            if !self.wait_until_left(LEAVE_TIMEOUT) && self.link.peer() == Peer::Alive {
+            if !wait_until_left(&*self.link, LEAVE_TIMEOUT, has_left) && self.link.peer() == Peer::Alive {
                 why = Some(format!("it did not leave its epoch within {LEAVE_TIMEOUT:?}"));
                 self.link.stop();
             }
@@ -326,17 +327,6 @@ impl Keeper {
         Err(Error::Launch { device: self.device.clone(), why })
     }
 
-    fn wait_until_left(&self, limit: Duration) -> bool {
-        let begin = Instant::now();
-        while !crate::at::has_left(self.link.window()) {
-            if begin.elapsed() > limit || self.link.peer() != Peer::Alive {
-                return false;
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        true
-    }
-
     /// Starts a device whose process has ended.
     fn start_again(&mut self) -> Result<(), Error> {
         let fail = |why: String| Error::Launch { device: self.device.clone(), why };
@@ -348,7 +338,7 @@ impl Keeper {
             self.process = ends.process;
         }
         // It acknowledges the end of the old epoch. If it ends instead, the next look sees that.
-        self.wait_until_left(START_TIMEOUT);
+        wait_until_left(&*self.link, START_TIMEOUT, has_left);
         Ok(())
     }
 }

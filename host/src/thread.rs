@@ -3,11 +3,11 @@
 
 use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Capabilities, Link, Peer};
-use crate::origin::Origin;
 use crate::program::{self, PROGRAM_CONFIG};
 use crate::{Error, Target};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_device_fw::hosted::thread::serve;
+use hamr_qemu::origin::Origin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

@@ -21,6 +21,8 @@ mod error;
 mod folders;
 mod inherit;
 mod machine;
+#[doc(hidden)]
+pub mod origin;
 mod packages;
 mod program;
 mod server;

@@ -7,6 +7,7 @@
 //! thread forks all of them and runs until the process ends.
 
 use crate::inherit;
+use crate::origin::Origin;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -22,7 +23,7 @@ struct Job {
 
 /// The sender of jobs to the thread, made at the first use, and the process that has the thread: a
 /// fork of it has not.
-static SPAWNER: Mutex<Option<(u32, Sender<Job>)>> = Mutex::new(None);
+static SPAWNER: Mutex<Option<(Origin, Sender<Job>)>> = Mutex::new(None);
 
 /// Starts the command in a process group of its own, so that the terminal's signals do not reach it,
 /// from the thread that exists until the process ends: that end kills it. `inherited` stay open in it.
@@ -41,8 +42,8 @@ pub fn spawn(mut command: Command, inherited: Vec<OwnedFd>) -> io::Result<Child>
 /// Gives the thread a job; starts it where there is none, or none any more.
 fn send(mut job: Job) -> io::Result<()> {
     let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((process, jobs)) = &*spawner
-        && *process == std::process::id()
+    if let Some((origin, jobs)) = &*spawner
+        && origin.is_here()
     {
         match jobs.send(job) {
             Ok(()) => return Ok(()),
@@ -67,7 +68,7 @@ fn send(mut job: Job) -> io::Result<()> {
         }
     };
     std::thread::Builder::new().name("hamr-spawner".into()).spawn(work)?;
-    *spawner = Some((std::process::id(), sender));
+    *spawner = Some((Origin::here(), sender));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use crate::what::{self, COMPARED, Compared, PLACE, What};
 use bytemuck::{must_cast_mut, must_cast_ref};
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, fence};
-use hamr_comm::world::{Memory, RankId, WorldRef};
+use hamr_comm::world::{Memory, RankId, WorldRef, has_come};
 use hamr_comm::{Fault, Task};
 
 /// Bytes of the data in a slot at most, and of a slot: whole lines.
@@ -203,7 +203,7 @@ impl<'c> Fabric<'c> {
             // X2, of which X1 is the other end.
             fence(Ordering::Acquire);
         } else {
-            self.task.wait_signal(RankId(from), TOLD, |told| is_at_least(told, count))?;
+            self.task.wait_signal(RankId(from), TOLD, |told| has_come(told, count))?;
         }
         let mut compared = [0; 5];
         world.get(me, slot + AT_COMPARED, must_cast_mut::<_, [u8; COMPARED]>(&mut compared))?;
@@ -231,7 +231,7 @@ impl<'c> Fabric<'c> {
     /// Waits until all is there that a partner has put in a meeting.
     #[track_caller]
     pub(crate) fn arrived(&self, from: u32, meeting: u32) -> Result<(), Fault> {
-        self.task.wait_signal(RankId(from), ARRIVED, |count| is_at_least(count, meeting))?;
+        self.task.wait_signal(RankId(from), ARRIVED, |met| has_come(met, meeting))?;
         Ok(())
     }
 

@@ -34,7 +34,7 @@ pub use piece::{Memory, Piece};
 pub use rank_set::{PerRank, RankSet, push};
 pub use strided::{MAX_LEVELS, Strided};
 #[doc(hidden)]
-pub use waits::{disseminate, has_come};
+pub use waits::{before_first, disseminate, has_come, next_number};
 
 use crate::buffer::BufferPtr;
 use crate::context::Context;

@@ -56,14 +56,15 @@ impl WorldRef<'_> {
         self.rank.peers.wake(rank);
     }
 
-    /// The number of this rank's next meeting with another, for programs that publish it in a signal:
-    /// from 1 on, also across calls, and anew when the words of signals start over.
+    /// The number of this rank's next meeting with another, for programs that publish it in a signal, and compare
+    /// by [`has_come`]. It is one more each time, also across calls; when the words of signals have started over,
+    /// none of before is at it.
     pub fn meet(&self, with: RankId) -> Result<u32, OutOfReach> {
         self.rank.begin_anew();
-        self.rank.meetings.get(with.0 as usize).map(next).ok_or(OutOfReach::Rank(with.0))
+        self.rank.meetings.get(with.0 as usize).map(step).ok_or(OutOfReach::Rank(with.0))
     }
 
-    /// The number of the last one; 0 before the first.
+    /// The number of the last one, or one before the first.
     pub fn met(&self, with: RankId) -> u32 {
         self.rank.meetings.get(with.0 as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
@@ -89,9 +90,10 @@ impl Rank {
         self.peers.note_outside();
         let run = self.peers.run();
         if self.run.load(Ordering::Relaxed) != run {
-            self.barriers.store(0, Ordering::Relaxed);
+            let none = before_first(run);
+            self.barriers.store(none, Ordering::Relaxed);
             #[cfg(all(feature = "tasks", feature = "world"))]
-            self.meetings.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+            self.meetings.iter().for_each(|number| number.store(none, Ordering::Relaxed));
             // Last: a task that is ended before this leaves it to the next one.
             self.run.store(run, Ordering::Release);
         }
@@ -100,9 +102,9 @@ impl Rank {
 }
 
 #[cfg(all(feature = "tasks", feature = "world"))]
-fn next(count: &AtomicU32) -> u32 {
-    let next = count.load(Ordering::Relaxed).wrapping_add(1);
-    count.store(next, Ordering::Relaxed);
+fn step(number: &AtomicU32) -> u32 {
+    let next = next_number(number.load(Ordering::Relaxed));
+    number.store(next, Ordering::Relaxed);
     next
 }
 
@@ -153,15 +155,16 @@ impl Task<'_> {
         let Rank { me, size, ref peers, .. } = *rank;
         let run = rank.begin_anew();
         // It counts when it ends: one that was interrupted is entered again.
-        let count = rank.barriers.load(Ordering::Relaxed).wrapping_add(1);
+        let number = next_number(rank.barriers.load(Ordering::Relaxed));
         let place = Place::caller();
         disseminate(
             me,
             size,
             |to, round| {
-                // W3, of which W4 is the other end. Where words have started over, they are of another run.
-                if let Some(word) = peers.barrier(to, round).filter(|_| peers.run() == run) {
-                    word.publish(count);
+                // W3, of which W4 is the other end. Where words start over at this moment, the number's run says that
+                // it is of before.
+                if let Some(word) = peers.barrier(to, round) {
+                    word.publish(number);
                     peers.wake(to);
                 }
             },
@@ -170,20 +173,34 @@ impl Task<'_> {
                 let writer = (me.0 + size - ((1 << round) % size)) % size;
                 // W4, of which W3 is the other end.
                 self.wait_for_peer(Reason::of(WaitKind::BARRIER, writer as u16, 0, place), || {
-                    has_come(word.observe(), count) || peers.run() != run
+                    has_come(word.observe(), number) || peers.run() != run
                 })?;
                 if peers.run() == run { Ok(()) } else { Err(Interrupted::Cancelled) }
             },
         )?;
-        rank.barriers.store(count, Ordering::Relaxed);
+        rank.barriers.store(number, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// Is a rank whose word has this value in the barrier of this number, or in a later one? A rank that
-/// has left a barrier may be in the next one already, so its word may be one ahead.
-pub fn has_come(word: u32, count: u32) -> bool {
-    word.wrapping_sub(count) as i32 >= 0
+/// Bits of a number that count; those above are of the run.
+const COUNT_BITS: u32 = 24;
+const COUNT: u32 = (1 << COUNT_BITS) - 1;
+
+/// The number before the first barrier or meeting of a run of the words (abi §13.3).
+pub fn before_first(run: u32) -> u32 {
+    run << COUNT_BITS
+}
+
+/// The number behind this one, in its run.
+pub fn next_number(number: u32) -> u32 {
+    number & !COUNT | number.wrapping_add(1) & COUNT
+}
+
+/// Is a rank whose word has this value in the barrier or meeting of this number, or in a later one of the same run? A
+/// rank that has left a barrier may be in the next one already, so its word may be one ahead.
+pub fn has_come(word: u32, number: u32) -> bool {
+    (word ^ number) & !COUNT == 0 && (word.wrapping_sub(number) << (32 - COUNT_BITS)) as i32 >= 0
 }
 
 /// A barrier of `size` ranks by dissemination (Hensgen, Finkel, Manber 1988): in round k each rank
@@ -201,4 +218,36 @@ pub fn disseminate<E>(
         round += 1;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_behind_none_of_another_run() {
+        for run in [0, 1, 127, 128, 254, 255, 256, u32::MAX] {
+            let first = next_number(before_first(run));
+            // Zeros, and whatever a rank has written in the runs around.
+            for other in 1..256 {
+                for count in [0, 1, 2, COUNT / 2, COUNT / 2 + 1, COUNT - 1, COUNT] {
+                    assert!(!has_come(before_first(run.wrapping_add(other)) | count, first), "{run} {other} {count}");
+                }
+            }
+            assert!(!has_come(0, first), "{run}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_a_run_go_on_behind_the_last() {
+        for run in [0, 1, 255, 256, u32::MAX] {
+            for count in [0, 1, COUNT / 2, COUNT - 1, COUNT] {
+                let before = before_first(run) | count;
+                let number = next_number(before);
+                assert_eq!(before_first(run), number & !COUNT, "{run} {count}");
+                assert!(!has_come(before, number), "{run} {count}");
+                assert!(has_come(number, number) && has_come(next_number(number), number), "{run} {count}");
+            }
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! Transfers to exposed memory of other processes, through a registration cache.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::ops::Range;
 
-use hamr_gas::firehose::{Acquired, InUse, Lease, Limits, Refused, Remote, Slot, Unpin};
+use hamr_gas::firehose::{Acquired, InUse, Lease, Limits, MOVES, Move, Moving, Refused, Remote, Slot};
 
 use crate::attach::Peer;
 
@@ -38,7 +39,7 @@ impl<E: fmt::Display + fmt::Debug> std::error::Error for FarError<E> {}
 pub struct Ask {
     /// Whose memory it is.
     pub peer: u32,
-    /// To unpin.
+    /// To unpin: [`MOVES`] at most.
     pub unpin: Vec<Range<u64>>,
     /// To pin.
     pub pin: Option<Range<u64>>,
@@ -47,7 +48,77 @@ pub struct Ask {
 /// The pinned memory of other processes (see the module). Each owner is a number of the program's own, as a rank.
 pub struct Far<'m> {
     remote: Remote<'m>,
+    owed: Owed,
     piece: u64,
+}
+
+/// Regions that have left the cache, or that an owner may have pinned in a question without an answer: each goes with
+/// every question to its owner until one is answered. An owner that has not pinned it for this side unpins nothing.
+#[derive(Default)]
+struct Owed(Vec<(u32, Range<u64>)>);
+
+impl Owed {
+    /// The owner to whom this is owed. It pins a range for this side once at most: each question asks to unpin first.
+    fn add(&mut self, peer: u32, range: Range<u64>) -> u32 {
+        let owed = (peer, range);
+        if !self.0.contains(&owed) {
+            self.0.push(owed);
+        }
+        peer
+    }
+
+    /// Asks an owner to unpin all that is owed to it, [`MOVES`] in a question, and then perhaps to pin.
+    fn ask<E>(
+        &mut self,
+        peer: u32,
+        pin: Option<Range<u64>>,
+        ask: &mut impl FnMut(Ask) -> Result<bool, E>,
+    ) -> Result<bool, FarError<E>> {
+        loop {
+            let of_peer = |(owner, _): &&(u32, Range<u64>)| *owner == peer;
+            let unpin: Vec<_> = self.0.iter().filter(of_peer).take(MOVES).map(|(_, range)| range.clone()).collect();
+            let is_last = self.0.iter().filter(of_peer).count() == unpin.len();
+            if is_last && unpin.is_empty() && pin.is_none() {
+                return Ok(true);
+            }
+            let (asked, pin) = (unpin.len(), pin.clone().filter(|_| is_last));
+            let answer = ask(Ask { peer, unpin, pin }).map_err(FarError::Ask)?;
+            let mut left = asked;
+            self.0.retain(|(owner, _)| {
+                let is_done = *owner == peer && left > 0;
+                left -= usize::from(is_done);
+                !is_done
+            });
+            if is_last {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+/// A region that its owner is asked to pin. Without an answer it leaves the cache, and is owed.
+struct Pinning<'f, 'm> {
+    remote: &'f mut Remote<'m>,
+    owed: &'f mut Owed,
+    peer: u32,
+    moving: Option<Moving>,
+}
+
+impl Pinning<'_, '_> {
+    fn answered(mut self, is_pinned: bool) -> Option<Result<Lease, Refused>> {
+        let moving = self.moving.take()?;
+        Some(self.remote.moved(moving, is_pinned.then_some(0)))
+    }
+}
+
+impl Drop for Pinning<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(moving) = self.moving.take() {
+            self.owed.add(self.peer, moving.range());
+            // Refused, as is known.
+            let _ = self.remote.moved(moving, None);
+        }
+    }
 }
 
 impl<'m> Far<'m> {
@@ -59,7 +130,7 @@ impl<'m> Far<'m> {
         let remote = Remote::new(limits, slots);
         let most = limits.region_bytes.min(limits.bytes);
         // Regions are whole pages.
-        Self { remote, piece: most - most % limits.page }
+        Self { remote, owed: Owed::default(), piece: most - most % limits.page }
     }
 
     /// Copies bytes to `at` in the memory of `peer`, which `process` is. They are there when this returns. `ask`
@@ -94,7 +165,7 @@ impl<'m> Far<'m> {
     /// Has what is pinned of a range of `peer` unpinned, and forgets it: the owner may give the memory back to the system.
     ///
     /// # Errors
-    /// [`FarError::Ask`]: the rest is pinned as before.
+    /// [`FarError::Ask`]: it may be pinned still, and the same call asks again.
     pub fn invalidate<E>(
         &mut self,
         peer: u32,
@@ -103,9 +174,10 @@ impl<'m> Far<'m> {
     ) -> Result<(), FarError<E>> {
         // A lease is out during a transfer only, which has this cache.
         let in_use = |InUse| FarError::Refused(Refused::Full);
-        while let Some(Unpin { peer, range, .. }) = self.remote.invalidate(peer, range.clone()).map_err(in_use)? {
-            ask(Ask { peer, unpin: vec![range], pin: None }).map_err(FarError::Ask)?;
+        while let Some(unpin) = self.remote.invalidate(peer, range.clone()).map_err(in_use)? {
+            self.owed.add(unpin.peer, unpin.range);
         }
+        self.owed.ask(peer, None, &mut ask)?;
         Ok(())
     }
 
@@ -130,8 +202,9 @@ impl<'m> Far<'m> {
             let lease = self.acquire(peer, from..end, &mut ask)?;
             let next = done + piece as usize;
             let copied = copy(from, done..next);
-            if let Some(Unpin { peer, range, .. }) = self.remote.release(lease) {
-                ask(Ask { peer, unpin: vec![range], pin: None }).map_err(FarError::Ask)?;
+            if let Some(unpin) = self.remote.release(lease) {
+                self.owed.add(unpin.peer, unpin.range);
+                self.owed.ask(peer, None, &mut ask)?;
             }
             copied.map_err(FarError::Copy)?;
             done = next;
@@ -146,30 +219,27 @@ impl<'m> Far<'m> {
         ask: &mut impl FnMut(Ask) -> Result<bool, E>,
     ) -> Result<Lease, FarError<E>> {
         loop {
-            let (unpin, pin) = match self.remote.acquire(peer, range.clone()).map_err(FarError::Refused)? {
+            let Move { unpin, pin } = match self.remote.acquire(peer, range.clone()).map_err(FarError::Refused)? {
                 Acquired::Lease(lease) => return Ok(lease),
-                Acquired::Move(to_send) => (to_send.unpin, to_send.pin),
+                Acquired::Move(to_send) => to_send,
             };
-            let mut mine = Vec::new();
-            let mut sent = Ok(());
-            for unpin in unpin.into_iter().flatten() {
-                if unpin.peer == peer {
-                    mine.push(unpin.range);
-                } else if sent.is_ok() {
-                    sent = ask(Ask { peer: unpin.peer, unpin: vec![unpin.range], pin: None }).map(|_| ());
+            let Self { remote, owed, .. } = self;
+            let left = unpin.into_iter().flatten();
+            let owners: Vec<u32> = left.map(|unpin| owed.add(unpin.peer, unpin.range)).collect();
+            let wanted = pin.as_ref().map(Moving::range);
+            let pinning = Pinning { remote, owed, peer, moving: pin };
+            let others: BTreeSet<u32> = pinning.owed.0.iter().map(|(owner, _)| *owner).collect();
+            for other in others.into_iter().filter(|owner| *owner != peer) {
+                let told = pinning.owed.ask(other, None, ask);
+                // What was owed before is asked for again, and is none of this transfer's.
+                if owners.contains(&other) {
+                    told?;
                 }
             }
-            let wanted = pin.as_ref().map(|moving| moving.range());
-            let is_pinned = sent.and_then(|()| ask(Ask { peer, unpin: mine, pin: wanted }));
-            let Some(moving) = pin else {
-                is_pinned.map_err(FarError::Ask)?;
-                continue;
-            };
-            // Whatever has failed, the region is not moving any more.
-            let handle = is_pinned.as_ref().is_ok_and(|is_pinned| *is_pinned).then_some(0);
-            let lease = self.remote.moved(moving, handle);
-            is_pinned.map_err(FarError::Ask)?;
-            return lease.map_err(FarError::Refused);
+            let is_pinned = pinning.owed.ask(peer, wanted, ask)?;
+            if let Some(lease) = pinning.answered(is_pinned) {
+                return lease.map_err(FarError::Refused);
+            }
         }
     }
 }

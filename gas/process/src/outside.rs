@@ -142,7 +142,7 @@ fn moves<S: HasSide, const AT: u8>(state: &mut S, mut msg: Msg<'_>, token: Token
     let mut ranges: Vec<Range<u64>> = msg.payload().chunks_exact(RANGE).map(range).collect();
     let pin = ranges.pop().filter(|range| !range.is_empty());
     ranges.retain(|range| !range.is_empty());
-    let is_done = state.side().owner.moved(&ranges, pin);
+    let is_done = state.side().owner.moved(msg.source().0, &ranges, pin);
     token.reply_short(AT + 4, &[i32::from(is_done)]);
 }
 

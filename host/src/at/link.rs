@@ -3,21 +3,21 @@
 use super::protocol::{self, Answer, Ask, Limit, Unanswered};
 use crate::doorbells::HostDoorbells;
 use crate::launcher::LaunchRequest;
-use crate::link::{Capabilities, Link, Peer};
+use crate::link::{Capabilities, Link, Peer, wait_until_left};
 use crate::mapping::{Revocable, map_revocable};
-use crate::origin::Origin;
 use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{FOR_EVER, MAGIC, word};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::handshake::HostHandshake;
+use hamr_qemu::origin::Origin;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{SealFlags, fcntl_get_seals};
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the device may take to leave an epoch before its process is ended.
 pub const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -147,21 +147,6 @@ impl ServedLink {
 
     fn load(&self, off: u64) -> u32 {
         self.window.word(off).map_or(0, |w| w.observe())
-    }
-
-    /// Waits until the device has left its epoch, at most [`LEAVE_TIMEOUT`].
-    fn wait_until_left(&self) -> bool {
-        let begin = Instant::now();
-        loop {
-            if has_left(&self.window) {
-                return true;
-            }
-            if begin.elapsed() > LEAVE_TIMEOUT || self.peer() != Peer::Alive {
-                return false;
-            }
-            // A sleep and not a wait on the doorbell: the notification may be meant for a waiter.
-            std::thread::sleep(Duration::from_micros(100));
-        }
     }
 
     /// Waits until no other thread asks a keeper.
@@ -294,7 +279,7 @@ impl Link for ServedLink {
     fn stop(&self) {
         HostHandshake::close(&self.window);
         self.notify();
-        if !self.wait_until_left() && self.peer() == Peer::Alive {
+        if !wait_until_left(self, LEAVE_TIMEOUT, has_left) && self.peer() == Peer::Alive {
             // Its process is ended by the keeper. An error means that both are gone.
             let _ = self.renew(Limit::of(self.start_deadline));
         }

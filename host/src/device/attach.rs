@@ -13,7 +13,6 @@ use crate::link::{Capabilities, Link, Peer};
 use crate::memory::DeviceMemory;
 use crate::node_number::NodeNumber;
 use crate::options::{plan_of, refused_plan};
-use crate::origin::Origin;
 use crate::symbols::Symbols;
 use crate::wait_queue::WaitQueue;
 use crate::{CrashReport, Error, HandlerInfo, ImageFile, Options};
@@ -24,6 +23,7 @@ use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::handshake::{HostHandshake, Offer, OfferError, OfferState, Takeover};
 use hamr_comm::registry::Table;
+use hamr_qemu::origin::Origin;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -98,7 +98,7 @@ impl Device {
             transfers: Worker::new("hamr-transfers"),
         });
         let weak: Weak<Self> = Arc::downgrade(&device);
-        crate::origin::register(weak);
+        hamr_qemu::origin::register(weak);
         device.start_service()?;
         device.enter_service(epoch);
         Ok(device)

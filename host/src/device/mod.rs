@@ -25,7 +25,6 @@ use crate::background::{PendingWork, WorkSite, Worker};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::memory::DeviceMemory;
-use crate::origin::{InOneProcess, Origin};
 use crate::reactor::Notified;
 use crate::symbols::Symbols;
 use crate::task_lines::last_task;
@@ -39,6 +38,7 @@ use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::DeviceRecord;
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
+use hamr_qemu::origin::{InOneProcess, Origin};
 use in_flight::TicketWords;
 use notify::PeerPoll;
 use open_queues::OpenQueues;
@@ -191,6 +191,7 @@ impl Device {
         stage: &'static str,
         copy: impl FnOnce() -> Result<V, Error> + Send + 'static,
     ) -> Result<PendingWork<V>, Error> {
+        self.check_open(stage)?;
         let device = self.clone();
         let site = WorkSite { device: self.name.clone(), stage, deadline: self.options.deadline };
         self.transfers.submit(site, move || {

@@ -111,14 +111,16 @@ impl TaskThread {
                     Turn::Run(poller, served) => (poller, Some(served)),
                     Turn::End(poller) => (poller, None),
                 };
-                poller.enter_thread();
-                let outcome = catch_unwind(AssertUnwindSafe(|| match served {
-                    Some(served) => {
-                        poller.run_tasks(served, &mut clock);
-                        None
-                    }
-                    None => Some(poller.end_tasks(&mut clock)),
-                }));
+                let outcome = as_another(|| {
+                    poller.enter_thread();
+                    catch_unwind(AssertUnwindSafe(|| match served {
+                        Some(served) => {
+                            poller.run_tasks(served, &mut clock);
+                            None
+                        }
+                        None => Some(poller.end_tasks(&mut clock)),
+                    }))
+                });
                 if outcomes.send((poller, outcome)).is_err() {
                     return;
                 }

@@ -18,7 +18,7 @@ use crate::ImageFile;
 use hamr_comm::abi::window::{Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a link can do: which of a message's protocols it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,6 +57,19 @@ pub struct HostEnds {
     pub device: OwnedFd,
     /// Readable when the device's process has ended.
     pub process: Arc<OwnedFd>,
+}
+
+/// Waits until the device has left its epoch, which `has_left` says of its window, at most so long.
+pub(crate) fn wait_until_left(link: &dyn Link, limit: Duration, has_left: impl Fn(&Window<Shared>) -> bool) -> bool {
+    let begin = Instant::now();
+    while !has_left(link.window()) {
+        if begin.elapsed() > limit || link.peer() != Peer::Alive {
+            return false;
+        }
+        // A sleep and not a wait on the doorbell: the notification may be meant for a waiter.
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    true
 }
 
 /// The connection to one device (see the module).

@@ -61,7 +61,7 @@ impl DeviceMemory {
     pub(crate) fn tell(&self, change: MemoryChange, of: Block) {
         // Not locked while it runs: it may set another one.
         let Some(MemoryHook(hook)) = self.hook.read().unwrap_or_else(PoisonError::into_inner).clone() else { return };
-        hook(MemoryEvent { change, device: &self.device, node: self.node.0, heap_off: of.off, bytes: of.bytes });
+        hook(MemoryEvent { change, device: &self.device, node: self.node().0, heap_off: of.off, bytes: of.bytes });
     }
 
     /// Another hook, or none, from now on; the one before it.

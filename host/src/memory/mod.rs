@@ -43,14 +43,19 @@ use hamr_comm::{BufferPtr, Element};
 use range_alloc::RangeAllocator;
 use record::{LIVE, freed};
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
 
+/// No device has this number: a copy of the process has no buffer of one.
+const NO_NODE: u16 = u16::MAX;
+const _: () = assert!(NO_NODE > NodeId::MAX.0);
+
 pub(crate) struct DeviceMemory {
-    node: NodeId,
+    /// The device's, or [`NO_NODE`].
+    node: AtomicU16,
     /// Kept as long as a buffer is: another device's memory does not take this one's pointers.
     _number: NodeNumber,
     device: String,
@@ -108,7 +113,7 @@ impl DeviceMemory {
         };
         let copies = window.copies(heap.off, heap.len)?;
         Ok(Self {
-            node: number.id(),
+            node: AtomicU16::new(number.id().0),
             _number: number,
             device: device.into(),
             heap,
@@ -143,15 +148,24 @@ impl DeviceMemory {
 
     /// Bytes not allocated.
     pub(crate) fn free_bytes(&self) -> u64 {
+        if self.is_forgotten() {
+            return 0;
+        }
         self.state().free_bytes
     }
 
     /// Buffers allocated.
     pub(crate) fn live(&self) -> usize {
+        if self.is_forgotten() {
+            return 0;
+        }
         self.records.len() - self.state().free.len()
     }
 
     pub(crate) fn allocate(&self, bytes: u64) -> Result<Block, Error> {
+        if self.is_forgotten() {
+            return Err(Error::TooManyBuffers { device: self.device.clone(), limit: 0 });
+        }
         let size = bytes.max(1).checked_next_multiple_of(ALIGN);
         let mut state = self.state();
         let full = |state: &State| Error::OutOfMemory {
@@ -185,7 +199,7 @@ impl DeviceMemory {
     /// The owner drops the buffer. Freed now, or after the last call that names it has its reply
     /// and the last transfer has ended.
     pub(crate) fn release(&self, index: u32) {
-        let Some(record) = self.records.get(index as usize) else { return };
+        let Some(record) = self.records.get(index as usize).filter(|_| !self.is_forgotten()) else { return };
         // SeqCst, as are the load of the lock below, the locking of a transfer and its second load
         // of the generation (`Record::still`): either the transfer sees that the buffer is gone, or
         // this thread sees the transfer.
@@ -226,7 +240,7 @@ impl DeviceMemory {
     /// [`Self::record`] without the reason why there is none.
     #[inline(always)]
     fn find(&self, p: BufferParts, bytes: u64) -> Option<&Record> {
-        if p.node != self.node {
+        if p.node != self.node() {
             return None;
         }
         let record = self.records.get(p.index as usize)?;
@@ -249,8 +263,8 @@ impl DeviceMemory {
     #[cold]
     #[inline(never)]
     fn why_not(&self, p: BufferParts, bytes: u64) -> BufferError {
-        if p.node != self.node {
-            return BufferError::Foreign { owner: p.node.0, here: self.node.0 };
+        if p.node != self.node() {
+            return BufferError::Foreign { owner: p.node.0, here: self.node().0 };
         }
         match self.records.get(p.index as usize).filter(|record| record.is_of(p)) {
             Some(record) => {
@@ -261,9 +275,19 @@ impl DeviceMemory {
         }
     }
 
-    /// In a copy of the process: from now on no copy fits, so that the device is asked why.
+    /// In a copy of the process: from now on no pointer is of this memory, so that the device is asked why.
     pub(crate) fn forget(&self) {
-        self.records.iter().for_each(|record| record.bytes.store(0, Ordering::Relaxed));
+        self.node.store(NO_NODE, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn node(&self) -> NodeId {
+        NodeId(self.node.load(Ordering::Relaxed))
+    }
+
+    /// Is it of the process that this one is a copy of? Then its lock may be taken for good, by a thread that is not here.
+    fn is_forgotten(&self) -> bool {
+        self.node.load(Ordering::Relaxed) == NO_NODE
     }
 
     /// Copies `from` to the front of what `to` names, unless a call in flight names it.
@@ -317,7 +341,7 @@ impl DeviceMemory {
     pub(crate) fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), BufferError> {
         let bytes = from.bytes();
         let (source, target) = (self.free_record(from, bytes)?, self.free_record(to, bytes)?);
-        let _locks = lock_both((self.node, source, from.parts().index), (self.node, target, to.parts().index));
+        let _locks = lock_both((self.node(), source, from.parts().index), (self.node(), target, to.parts().index));
         source.still(from.parts())?;
         target.still(to.parts())?;
         self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
@@ -333,7 +357,7 @@ impl DeviceMemory {
         let bytes = from.bytes();
         let source = self.free_record(from, bytes).map_err(|why| (End::Source, why))?;
         let target = other.free_record(to, bytes).map_err(|why| (End::Target, why))?;
-        let _locks = lock_both((self.node, source, from.parts().index), (other.node, target, to.parts().index));
+        let _locks = lock_both((self.node(), source, from.parts().index), (other.node(), target, to.parts().index));
         source.still(from.parts()).map_err(|why| (End::Source, why))?;
         target.still(to.parts()).map_err(|why| (End::Target, why))?;
         let copied = self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes);
@@ -441,7 +465,7 @@ impl DeviceMemory {
             index: block.index,
             len: len as u64,
             generation: block.generation,
-            node: self.node,
+            node: self.node(),
         }))
     }
 

@@ -25,8 +25,8 @@ impl DeviceMemory {
         bytes: u64,
     ) -> Result<Submitted, BufferError> {
         let p = ptr.parts();
-        if p.node != self.node {
-            return Err(BufferError::Foreign { owner: p.node.0, here: self.node.0 });
+        if p.node != self.node() {
+            return Err(BufferError::Foreign { owner: p.node.0, here: self.node().0 });
         }
         let record = self.records.get(p.index as usize).ok_or_else(|| freed(p))?;
         record.begin_transfer(p)?;
@@ -73,7 +73,7 @@ impl Submitted {
     pub(crate) fn copy_to(&self, to: &Self) -> Result<(), (End, BufferError)> {
         let source = self.record().map_err(|why| (End::Source, why))?;
         let target = to.record().map_err(|why| (End::Target, why))?;
-        let _locks = lock_both((self.memory.node, source, self.index), (to.memory.node, target, to.index));
+        let _locks = lock_both((self.memory.node(), source, self.index), (to.memory.node(), target, to.index));
         let copied = match Arc::ptr_eq(&self.memory, &to.memory) {
             true => self.memory.copies.copy_within(self.off, to.off, self.bytes),
             false => self.memory.copies.copy_to(self.off, &to.memory.copies, to.off, self.bytes),

@@ -82,7 +82,7 @@ fn what_is_not_done_at_once_has_a_reason() {
         assert_eq!(memory.get(ptr, &mut back), Err(why));
         why
     };
-    let (here, foreign) = (memory.node.0, with(|p| p.node = NodeId(4095)));
+    let (here, foreign) = (memory.node().0, with(|p| p.node = NodeId(4095)));
     assert_eq!(refused(foreign), BufferError::Foreign { owner: 4095, here });
     assert_eq!(refused(with(|p| p.generation = 9)), BufferError::Freed { index: block.index, generation: 9 });
     assert_eq!(refused(with(|p| p.index = 77)), BufferError::Freed { index: 77, generation: 0 });

@@ -4,10 +4,10 @@
 use super::vfio::Vfio;
 use crate::Error;
 use crate::mapping::Revocable;
-use crate::origin::Origin;
 use hamr_comm::abi::preamble::{MAGIC, word};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::handshake::HostHandshake;
+use hamr_qemu::origin::Origin;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;

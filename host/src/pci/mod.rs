@@ -17,15 +17,15 @@ pub use address::{Address, NotAnAddress};
 pub use sysfs::{Candidate, candidates};
 
 use crate::launcher::{LaunchRequest, Launcher};
-use crate::link::{Capabilities, Link, Peer};
+use crate::link::{Capabilities, Link, Peer, wait_until_left};
 use crate::mapping::{map_revocable, map_window};
-use crate::origin::Origin;
 use crate::{Error, Target};
 use card::{Card, Watcher};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{MAGIC, PREAMBLE_BYTES, Preamble, word};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::handshake::HostHandshake;
+use hamr_qemu::origin::Origin;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -268,20 +268,6 @@ impl PciLink {
         *lock = Some(file);
         Ok(())
     }
-
-    /// Waits until the device has left its epoch, at most [`LEAVE_TIMEOUT`].
-    fn wait_until_left(&self) -> bool {
-        let epoch = Epoch(self.card.load(word::EPOCH));
-        let begin = Instant::now();
-        while !HostHandshake::has_acknowledged(&self.card.window, epoch) {
-            if begin.elapsed() > LEAVE_TIMEOUT || matches!(self.peer(), Peer::Gone(_)) {
-                return false;
-            }
-            // A sleep and not a wait on the doorbell: the notification may be meant for a waiter.
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        true
-    }
 }
 
 impl Link for PciLink {
@@ -379,7 +365,8 @@ impl Link for PciLink {
     fn stop(&self) {
         HostHandshake::close(&self.card.window);
         self.notify();
-        let has_left = self.wait_until_left();
+        let epoch = Epoch(self.card.load(word::EPOCH));
+        let has_left = wait_until_left(self, LEAVE_TIMEOUT, |window| HostHandshake::has_acknowledged(window, epoch));
         self.watch().has_left = has_left;
     }
 

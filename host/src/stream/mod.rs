@@ -197,7 +197,7 @@ impl<A: sealed::Access> sealed::Access for &A {
 
 /// Who a queue pair is taken for. They have limits of their own, so that neither keeps the other
 /// from going on.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum User {
     Program = 0,
     /// A body on the host, for one call.

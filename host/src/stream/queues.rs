@@ -51,6 +51,7 @@ impl QueuePairs {
         user: User,
         options: &StreamOptions,
     ) -> Result<(u32, Box<Submitter>), Error> {
+        device.check_open("opening a stream")?;
         if device.is_lost() && !device.restart() {
             let why = device.loss_reason();
             return Err(Error::Lost { device: device.name.clone(), stage: "opening a stream", why });
@@ -58,14 +59,13 @@ impl QueuePairs {
         let mut slots = self.slots();
         let limit = self.limits[user as usize];
         let taken = slots.iter().filter(|slot| matches!(slot, QueueSlot::InUse(by, _) if *by == user)).count();
-        // A body waits for one call, in front of which nothing is.
-        let is_free = |slot: &mut QueueSlot| match slot {
-            QueueSlot::InUse(..) => false,
-            slot => user == User::Program || slot.is_quiet(device),
-        };
-        let free =
-            slots.iter_mut().enumerate().skip(1).find_map(|(index, slot)| is_free(slot).then_some((index, slot)));
-        let Some((index, slot)) = free.filter(|_| taken < limit as usize) else {
+        let free = choose(
+            user,
+            (limit as usize).saturating_sub(taken),
+            slots.iter_mut().skip(1).map(|slot| slot.is_quiet(device)),
+        );
+        let slot = free.and_then(|index| Some((index + 1, slots.get_mut(index + 1)?)));
+        let Some((index, slot)) = slot else {
             let limit = self.limits[if user == User::Body { User::Body } else { User::Program } as usize];
             return Err(Error::TooManyStreams { device: device.name.clone(), limit });
         };
@@ -99,7 +99,8 @@ impl QueuePairs {
     /// Returns the queue pair of a stream that is dropped. The submitter stays with it: the counts
     /// go on, and calls in flight still use buffers.
     pub(super) fn detach(&self, device: &Device, index: u32, submitter: Option<Box<Submitter>>) {
-        let Some(mut submitter) = submitter else { return };
+        // In a copy of the process the lock may be taken for good, and the counts go on elsewhere.
+        let Some(mut submitter) = submitter.filter(|_| device.is_here()) else { return };
         submitter.detach_hot();
         submitter.poll(device);
         let mut slots = self.slots();
@@ -116,6 +117,9 @@ impl QueuePairs {
 impl QueuePairs {
     /// Polls those that no stream has, and shows the device which it must poll.
     pub(super) fn poll(&self, device: &Device) {
+        if !device.is_here() {
+            return;
+        }
         let mut slots = self.slots();
         for slot in slots.iter_mut() {
             if let QueueSlot::Idle(submitter) = slot {
@@ -127,6 +131,9 @@ impl QueuePairs {
 
     /// Those that streams have.
     pub(crate) fn streams(&self, device: &Device) -> Vec<StreamInfo> {
+        if !device.is_here() {
+            return Vec::new();
+        }
         let of = |(index, slot): (u32, &QueueSlot)| match slot {
             QueueSlot::InUse(user, max_outstanding) => Some(StreamInfo {
                 queue: index as u16,
@@ -148,12 +155,41 @@ fn unanswered(device: &Device, index: u32) -> u32 {
     slots.filter(|slot| slot.req_seq() != slot.rep_seq() && seq_tag(slot.req_seq()) == tag).count() as u32
 }
 
+/// The queue pair for a user who may take `room` more, of those that [`QueueSlot::is_quiet`] says this of.
+///
+/// A body waits for one call, in front of which nothing is, so it needs a quiet one. The program takes quiet ones as long
+/// as those that it has left with calls in flight fit into its share beside them; then it takes these, and bodies find
+/// all of theirs.
+fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) -> Option<usize> {
+    if room == 0 {
+        return None;
+    }
+    let (mut quiet, mut busy, mut busy_count) = (None, None, 0);
+    for (index, is_quiet) in pairs.enumerate() {
+        match is_quiet {
+            Some(true) => quiet = quiet.or(Some(index)),
+            Some(false) => (busy, busy_count) = (busy.or(Some(index)), busy_count + 1),
+            None => {}
+        }
+    }
+    match user {
+        User::Program if busy_count < room => quiet.or(busy),
+        User::Program => busy.or(quiet),
+        User::Body | User::Beyond => quiet,
+    }
+}
+
 impl QueueSlot {
-    /// Is nothing in flight in it?
-    fn is_quiet(&mut self, device: &Device) -> bool {
-        let Self::Idle(submitter) = self else { return true };
-        submitter.poll(device);
-        !submitter.has_work()
+    /// Is nothing in flight in it? `None`: a stream has it.
+    fn is_quiet(&mut self, device: &Device) -> Option<bool> {
+        match self {
+            Self::InUse(..) => None,
+            Self::Fresh => Some(true),
+            Self::Idle(submitter) => {
+                submitter.poll(device);
+                Some(!submitter.has_work())
+            }
+        }
     }
 }
 
@@ -173,4 +209,50 @@ pub(crate) fn fresh_submitter(device: &Device, index: u32) -> Result<Submitter, 
     let none = || Error::too_short(&device.name, &device.layout, device.link.window().len());
     let queue = device.queue_in(device.link.window(), index).ok_or_else(none)?;
     Ok(Submitter::new(index, queue, device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each pair of `choose`: in use, by whom; else whether it is quiet.
+    type Pair = Result<bool, User>;
+
+    fn take(pairs: &mut [Pair], user: User, limit: usize) -> Option<usize> {
+        let taken = pairs.iter().filter(|pair| **pair == Err(user)).count();
+        let index = choose(user, limit - taken, pairs.iter().map(|pair| pair.ok()))?;
+        pairs[index] = Err(user);
+        Some(index)
+    }
+
+    #[test]
+    fn bodies_find_their_pairs_whatever_the_program_has_left_behind() {
+        for (streams, bodies) in [(1, 2), (2, 1), (3, 4), (8, 17)] {
+            // How many of its streams the program drops with calls in flight, and in how many rounds.
+            for dropped in 0..=streams {
+                for rounds in 0..3 {
+                    let mut pairs: Vec<Pair> = vec![Ok(true); streams + bodies];
+                    let mut own: Vec<_> =
+                        (0..streams).map_while(|_| take(&mut pairs, User::Program, streams)).collect();
+                    assert_eq!(own.len(), streams);
+                    for _ in 0..rounds {
+                        own.drain(..dropped).for_each(|index| pairs[index] = Ok(false));
+                        own.extend((0..dropped).map_while(|_| take(&mut pairs, User::Program, streams)));
+                        assert_eq!(own.len(), streams, "{streams} {dropped} {rounds}");
+                    }
+                    assert_eq!(take(&mut pairs, User::Program, streams), None, "one more than the limit");
+                    let found = (0..=bodies).filter(|_| take(&mut pairs, User::Body, bodies).is_some()).count();
+                    assert_eq!(found, bodies, "{streams} {dropped} {rounds}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_is_behind_no_others_calls_while_there_is_room() {
+        let mut pairs: Vec<Pair> = vec![Ok(false), Ok(true), Ok(true)];
+        assert_eq!(take(&mut pairs, User::Program, 2), Some(1), "a quiet one");
+        assert_eq!(take(&mut pairs, User::Program, 2), Some(0), "the other is a body's");
+        assert_eq!(take(&mut pairs, User::Body, 1), Some(2));
+    }
 }

@@ -5,10 +5,11 @@ use super::{
 };
 use crate::background::{WorkSite, Worker};
 use crate::device::Device;
+use crate::stream::queues::fresh_submitter;
 use crate::{Error, PendingWork};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
 use std::time::Instant;
 
@@ -26,6 +27,8 @@ pub(super) struct SharedInner {
     queues: Arc<QueuePairs>,
     index: u32,
     state: Mutex<State>,
+    /// In a copy of the process, where a thread that is not here has the lock: the same without calls.
+    spare: OnceLock<Mutex<State>>,
     /// Notified at the end of each block.
     block_ended: Condvar,
     /// Runs the host functions.
@@ -67,7 +70,8 @@ impl SharedStream {
         let (index, submitter) = queues.take(&device, user, options)?;
         let state = Mutex::new(State { submitter: Some(submitter), block: None });
         let (block_ended, host_functions) = (Condvar::new(), Worker::new("hamr-host-fns"));
-        Ok(Self { shared: Arc::new(SharedInner { device, queues, index, state, block_ended, host_functions }) })
+        let spare = OnceLock::new();
+        Ok(Self { shared: Arc::new(SharedInner { device, queues, index, state, spare, block_ended, host_functions }) })
     }
 
     /// Keeps other threads off the stream until the block is dropped, so that no call of theirs comes
@@ -120,15 +124,35 @@ impl SharedStream {
     fn locked(&self) -> MutexGuard<'_, State> {
         // A panic inside leaves the submitter consistent: it changes its state only in steps that
         // end consistent.
-        let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = match self.shared.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.contended(),
+        };
         if state.block.is_some() { self.behind_block(state) } else { state }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn contended(&self) -> MutexGuard<'_, State> {
+        let SharedInner { device, state, spare, index, .. } = &*self.shared;
+        let state = if device.is_here() {
+            state
+        } else {
+            spare.get_or_init(|| {
+                let submitter = fresh_submitter(device, *index).ok().map(Box::new);
+                Mutex::new(State { submitter, block: None })
+            })
+        };
+        state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cold]
     #[inline(never)]
     fn behind_block<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let me = std::thread::current().id();
-        let is_closed = |state: &mut State| state.block.is_some_and(|(owner, _)| owner != me);
+        let device = &self.shared.device;
+        let is_closed = |state: &mut State| state.block.is_some_and(|(owner, _)| owner != me) && device.is_here();
         self.shared.block_ended.wait_while(state, is_closed).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,6 +172,7 @@ impl SharedStream {
     ) -> Result<PendingWork<R>, Error> {
         const WAITING: &str = "waiting for the calls before a host function";
         let device = &self.shared.device;
+        device.check_open("running a host function")?;
         let site = WorkSite {
             device: device.name.clone(),
             stage: "running a host function",

@@ -22,10 +22,10 @@ mod started;
 mod turns;
 mod watch;
 
-use crate::origin::Origin;
 use crate::{BufferError, Error, Node, Options, PendingWork, TaskInfo};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{BufferPtr, Element};
+use hamr_qemu::origin::Origin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -155,7 +155,7 @@ impl World {
     /// How the world ended, as soon as that is known: the code that a rank left with, or the rank
     /// that was lost. `None` while it runs.
     pub fn outcome(&self) -> Option<Result<u8, WorldError>> {
-        self.watched.outcome()
+        if self.origin.is_here() { self.watched.outcome() } else { Some(Err(self.of_another_process())) }
     }
 
     /// Waits until the world has ended and no rank is left.
@@ -163,7 +163,14 @@ impl World {
     /// # Errors
     /// The rank that was lost.
     pub fn wait(&self) -> Result<u8, WorldError> {
-        self.watched.wait()
+        if self.origin.is_here() { self.watched.wait() } else { Err(self.of_another_process()) }
+    }
+
+    /// Its threads are of the process that this one is a copy of.
+    #[cold]
+    fn of_another_process(&self) -> WorldError {
+        let device = self.node(0).device();
+        WorldError { rank: RankId(0), name: device.name.clone(), why: device.why_closed().into(), code: None }
     }
 
     /// The rank that a pointer belongs to.

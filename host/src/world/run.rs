@@ -143,6 +143,9 @@ impl World {
 
     /// Takes the lock, and leaves what a failed run has left behind; waits until this time at most.
     pub(super) fn begin_run<E>(&self, before: Before, until: Option<Instant>) -> Result<Turn<'_, Runs>, RunError<E>> {
+        if !self.origin.is_here() {
+            return Err(self.not_sent(0, self.of_another_process().why));
+        }
         let until = self.may_wait_until(until);
         let late = || match self.is_in_body() {
             true => self.refused_in_body(),

@@ -9,7 +9,6 @@ use crate::mapping::map_window;
 use crate::memfd::{Processes, make_window};
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
-use crate::origin::Origin;
 use crate::shm::MOST_PROCESSES;
 use crate::{Error, Image, ImageFile, Node, Options, Runtime, Target};
 use hamr_comm::abi::ids::{NodeId, RankId};
@@ -19,6 +18,7 @@ use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use hamr_comm::abi::world::{
     MAX_BARE_RANKS, MAX_RANKS, Range, RankKind, RankPlan, RankState, WorldLayout, WorldPlanError,
 };
+use hamr_qemu::origin::Origin;
 use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};

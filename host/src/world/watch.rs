@@ -76,8 +76,10 @@ impl Watched {
         state.outcome.clone().unwrap_or(Ok(0))
     }
 
-    /// The words that ranks write for each other are zero again, and ranks count anew. No rank writes
-    /// one meanwhile, as far as runs do.
+    /// The words that ranks write for each other are zero again, and ranks count anew. A rank that goes on
+    /// meanwhile, as calls of one rank alone do, writes numbers of the run that it has read: those of before, behind
+    /// the zeros too, are no partner's (`has_come`), and those of the new one are behind the step, so no zero is over
+    /// them.
     pub(super) fn restart_words(&self) {
         for words in (0..self.nodes.len() as u32).filter_map(|rank| self.layout.peers().words(RankId(rank))) {
             // In the front, which the layout was made for.

@@ -1,14 +1,16 @@
 //! Ranks of a world: no wake from rank to rank is lost, with several that wake one, nor is a message that was
 //! announced; a barrier lets no rank pass early, nor forget one that is ahead, and a meeting of two shows each
-//! what the other has told.
+//! what the other has told. Where words start over, none of before is taken for one behind that, nor is one lost.
 //!
-//! `Notifier`, `Waiter`, `Idle`, `announce`, `collect`, `disseminate` and `has_come` are production's; words are the
+//! `Notifier`, `Waiter`, `Idle`, `announce`, `collect`, `disseminate`, `has_come` and the numbers are production's; words are the
 //! checker's.
 
 use std::sync::Arc;
 
 use hamr_comm::am::Notifier;
-use hamr_comm::world::{RankId, RankSet, SharedBits, announce, collect, disseminate, has_come};
+use hamr_comm::world::{
+    RankId, RankSet, SharedBits, announce, before_first, collect, disseminate, has_come, next_number,
+};
 use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering, fence};
 use hamr_shared_abi::world::InterestWord;
 use loom::sync::Notify;
@@ -335,4 +337,59 @@ fn without_release_a_meeting_shows_another_value() {
 fn one_slot_is_written_before_it_was_read() {
     let way = Meetings { slots: 1, ..MEETINGS };
     Model::new("one slot", vec![(2, way)], meetings).breaks("another meeting's value");
+}
+
+/// How words start over (`host/src/world/watch.rs`), and how the numbers say when.
+#[derive(Clone, Copy)]
+struct StartOver {
+    /// RUN is stepped in front of the zeros.
+    stepped_first: bool,
+    /// A number says which run it is of; else the rank looks at RUN once more before it publishes.
+    numbered: bool,
+}
+
+const START_OVER: StartOver = StartOver { stepped_first: false, numbered: true };
+
+/// A rank enters a barrier while the words start over. Its partner has come to that of the new run.
+fn start_over(way: StartOver) {
+    let [run, word] = [(); 2].map(|()| Arc::new(AtomicU32::new(0)));
+    let first_of = move |run| if way.numbered { next_number(before_first(run)) } else { 1 };
+    let (seen, told) = (run.clone(), word.clone());
+    let stray = thread::spawn(move || {
+        let mine = seen.load(Ordering::Acquire);
+        if way.numbered || seen.load(Ordering::Acquire) == mine {
+            told.store(first_of(mine), Ordering::Release);
+        }
+        mine
+    });
+    if way.stepped_first {
+        run.store(1, Ordering::Release);
+    }
+    word.store(0, Ordering::Relaxed);
+    if !way.stepped_first {
+        run.store(1, Ordering::Release);
+    }
+    let mine = stray.join().expect("it ends");
+    let has_come = has_come(word.load(Ordering::Acquire), first_of(1));
+    assert!(mine == 1 || !has_come, "a word of the run before was taken");
+    assert!(mine == 0 || has_come, "a word of the new run was lost");
+}
+
+#[test]
+fn a_word_counts_in_its_own_run_alone() {
+    Model::new("words start over under a barrier", vec![START_OVER], start_over).holds();
+}
+
+#[test]
+fn a_number_without_its_run_is_taken_for_one_of_the_next() {
+    for (what, stepped_first) in [("zeros in front of RUN", false), ("RUN in front of zeros", true)] {
+        let way = StartOver { numbered: false, stepped_first };
+        Model::new(what, vec![way], start_over).breaks("of the run before was taken");
+    }
+}
+
+#[test]
+fn a_word_behind_the_step_is_lost_in_zeros_behind_it() {
+    let way = StartOver { stepped_first: true, ..START_OVER };
+    Model::new("RUN in front of zeros, numbered", vec![way], start_over).breaks("of the new run was lost");
 }

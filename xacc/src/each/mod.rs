@@ -5,9 +5,11 @@
 //! accesses are checked once, before the first run. Eight iterations are computed together, from
 //! arrays of eight elements of each row; the body of each runs once, in the order of the indices.
 
+mod field;
 mod fold;
 mod rows;
 
+pub use field::Field;
 pub use fold::{
     All, And, Any, ExactSum, FirstMax, FirstMin, LastMax, LastMin, Max, Min, Of, Or, Prod, Reduction, Sum, Value, Xor,
 };

@@ -189,8 +189,30 @@ impl Axis {
     }
 }
 
+/// What a program implements of it would run while rows are checked and used: only arrays are.
+pub(super) mod sealed {
+    pub trait Sealed {}
+}
+
 /// An array of which `each!` takes rows.
-pub trait Rows<const N: usize> {
+///
+/// ```compile_fail,E0277
+/// use hamr_xacc::each::{Axis, Rows};
+/// struct Mine([f32; 4]);
+/// impl Rows<1> for Mine {
+///     type Element = f32;
+///     fn row_axis(&self, _: usize) -> Axis {
+///         Axis { start: 0, readable: 0..4, owned: 0..4, pitch: 1, cycle: None }
+///     }
+///     fn row_part(&self, at: usize, len: usize, _: [i64; 1]) -> &[f32] {
+///         &self.0[at..at + len]
+///     }
+///     fn row_part_mut(&mut self, at: usize, len: usize, _: [i64; 1]) -> &mut [f32] {
+///         &mut self.0[at..at + len]
+///     }
+/// }
+/// ```
+pub trait Rows<const N: usize>: sealed::Sealed {
     /// Its elements.
     type Element: Copy;
 
@@ -228,6 +250,9 @@ pub trait Rows<const N: usize> {
         Place { apart: self.row_apart(), ..Place::new(&axes, ranges, shifts, own) }
     }
 }
+
+impl<T: Element, const N: usize> sealed::Sealed for Array<'_, T, N> {}
+impl<T: Element, const N: usize> sealed::Sealed for ViewMut<'_, '_, T, N> {}
 
 impl<T: Element, const N: usize> Rows<N> for Array<'_, T, N> {
     type Element = T;

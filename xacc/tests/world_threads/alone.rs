@@ -13,6 +13,36 @@ pub(crate) fn summed(w: &mut Spmd, x: f64) -> Result<f64, Fault> {
     w.reduce(Sum, x)
 }
 
+/// What rank 0 of a run before was about to store at the others, when the words started over.
+#[offload]
+pub(crate) fn stores_late(task: &mut hamr_comm::Task, number: u32) -> Result<(), Fault> {
+    let Some(world) = task.world().filter(|world| world.me().0 == 0) else { return Ok(()) };
+    (0..2).try_for_each(|word| Ok(world.signal(hamr_comm::world::RankId(1), word, number)?))
+}
+
+/// [`summed`], which node 0 comes to late.
+#[offload]
+pub(crate) fn summed_late(w: &mut Spmd, x: f64) -> Result<f64, Fault> {
+    if w.me() == 0 {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    w.reduce(Sum, x)
+}
+
+#[test]
+fn a_word_of_a_run_before_is_no_partners() {
+    let world = world(2);
+    let run = |x| world.run_within(summed_late::with(x), Duration::from_secs(4)).map_err(|e| e.to_string());
+    assert_eq!(run(1.0), Ok(2.0));
+    let stream = world.node(0).stream().expect("a stream");
+    let deadline = CallOptions::deadline(Duration::from_millis(300));
+    assert!(stream.sync_with(summed::with(100.0), deadline).is_err(), "no other node comes");
+    drop(stream);
+    assert_eq!(run(2.0), Ok(4.0), "words have started over");
+    world.run(stores_late::with(100)).expect("stored");
+    assert_eq!(run(3.0), Ok(6.0));
+}
+
 #[test]
 fn a_program_that_one_rank_was_called_with_alone_spoils_no_run() {
     let world = world(2);

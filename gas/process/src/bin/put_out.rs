@@ -51,7 +51,7 @@ pub fn expose(_cx: &mut Context) -> (u32, u64) {
 #[offload]
 pub fn move_regions(_cx: &mut Context, unpin: [(u64, u64); 4], pin: (u64, u64)) -> bool {
     let ranges: Vec<_> = unpin.into_iter().filter(|at| *at != (0, 0)).map(|(start, end)| start..end).collect();
-    owned(|owner, _| owner.moved(&ranges, (pin != (0, 0)).then_some(pin.0..pin.1)))
+    owned(|owner, _| owner.moved(0, &ranges, (pin != (0, 0)).then_some(pin.0..pin.1)))
 }
 
 /// A piece is in the segment.

@@ -131,7 +131,9 @@ fn nothing_of_another_handler_writes_below_a_reference() {
     until("it has its reference", || word(1).observe() == 1);
     for way in 0..WRITES {
         let refused = node.sync(writes::with(FROM, way)).expect_err("claimed").to_string();
-        assert!(refused.contains("a program has the segment") || refused.contains("it may use"), "{way}: {refused}");
+        // Buffers of the rank's heap say what has them; copies by the world, what is left of the segment.
+        let why = if way < 4 { "a program has the segment" } else { "it may use" };
+        assert!(refused.contains(why), "{way}: {refused}");
         node.sync(writes::with(64, way)).expect("it is not claimed");
     }
     word(0).publish(1);

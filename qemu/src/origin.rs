@@ -1,4 +1,4 @@
-//! Forks: a copy of this process has its nodes and worlds, and must leave their devices alone.
+//! Forks: a copy of this process has its machines, nodes and worlds, and must leave their devices alone.
 //!
 //! An object that acts on something outside of the process has an [`Origin`], and does nothing where
 //! that is another process. The path of calls has no instruction for that: a fork ends the copy's
@@ -35,19 +35,19 @@ thread_local! {
 }
 
 /// An object that has no use in a copy of its process.
-pub(crate) trait InOneProcess: Send + Sync {
+pub trait InOneProcess: Send + Sync {
     /// This is a copy. Called while the other threads of the process are gone with what they had
-    /// locked: changes atomics only.
+    /// locked: changes atomics, and makes system calls.
     fn forget(&self);
 }
 
 /// The process that an object is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Origin(u32);
+pub struct Origin(u32);
 
 impl Origin {
     /// This process.
-    pub(crate) fn here() -> Self {
+    pub fn here() -> Self {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| {
             // It fails without memory for three words; then forks go unnoticed.
@@ -57,13 +57,15 @@ impl Origin {
     }
 
     /// Is it this process?
-    pub(crate) fn is_here(self) -> bool {
+    pub fn is_here(self) -> bool {
         self.0 == FORKS.load(Ordering::Relaxed)
     }
 }
 
 /// In copies of this process [`InOneProcess::forget`] is called for it.
-pub(crate) fn register(object: Weak<dyn InOneProcess>) {
+pub fn register(object: Weak<dyn InOneProcess>) {
+    // Forks are noticed from here on.
+    Origin::here();
     let mut objects = OBJECTS.lock().unwrap_or_else(PoisonError::into_inner);
     objects.retain(|object| object.strong_count() != 0);
     objects.push(object);
