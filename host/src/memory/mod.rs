@@ -24,6 +24,7 @@
 
 mod copying;
 mod hook;
+mod ranges;
 mod record;
 mod submitted;
 
@@ -40,7 +41,7 @@ use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, STREAMED, Shared, Window};
 use hamr_comm::migrate::NamedBuffer;
 use hamr_comm::{BufferPtr, Element};
-use range_alloc::RangeAllocator;
+use ranges::Ranges;
 use record::{LIVE, freed};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -64,7 +65,7 @@ pub(crate) struct DeviceMemory {
 }
 
 struct State {
-    ranges: RangeAllocator<u64>,
+    ranges: Ranges,
     // First in, first out: a record stays unused as long as possible before its generation is used
     // again.
     free: VecDeque<u32>,
@@ -101,7 +102,7 @@ impl DeviceMemory {
     ) -> Result<Self, OutOfWindow> {
         let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::new()).collect::<Box<[_]>>();
         let state = State {
-            ranges: RangeAllocator::new(0..heap.len),
+            ranges: Ranges::new(heap.len),
             free: (0..records.len() as u32).collect(),
             free_bytes: heap.len,
             deferred: Vec::new(),
@@ -165,7 +166,7 @@ impl DeviceMemory {
         let Some(index) = state.free.pop_front() else {
             return Err(Error::TooManyBuffers { device: self.device.clone(), limit: self.records.len() as u32 });
         };
-        let Ok(range) = state.ranges.allocate_range(size) else {
+        let Some(range) = state.ranges.allocate(size) else {
             state.free.push_front(index);
             return Err(full(&state));
         };
@@ -203,7 +204,7 @@ impl DeviceMemory {
         let size = record.bytes.load(Ordering::Relaxed).max(1).next_multiple_of(ALIGN);
         let generation = record.generation.load(Ordering::Relaxed) as u16;
         record.generation.store(u32::from(generation.wrapping_add(1)), Ordering::Release);
-        state.ranges.free_range(off..off + size);
+        state.ranges.free(off..off + size);
         state.free.push_back(index);
         state.free_bytes += size;
     }
