@@ -34,6 +34,7 @@ pub use hook::{MemoryChange, MemoryEvent, MemoryHook};
 pub(crate) use record::Record;
 pub(crate) use submitted::Submitted;
 
+use crate::mapping::provide_pages;
 use crate::node_number::NodeNumber;
 use crate::{BufferError, Error};
 use bias::NoBarrier;
@@ -47,7 +48,7 @@ use hamr_comm::{BufferPtr, Element};
 use ranges::Ranges;
 use record::{LIVE, freed};
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
@@ -55,6 +56,8 @@ const ALIGN: u64 = 64;
 /// The longest copy by a bias, for which another thread waits while the bias is taken. What a lock costs is little of a
 /// longer one.
 const SHORT: usize = 4096;
+/// The shortest put for which the system is asked for pages that were never used.
+const PROVIDED: u64 = 64 << 10;
 
 pub(crate) struct DeviceMemory {
     node: NodeId,
@@ -65,6 +68,8 @@ pub(crate) struct DeviceMemory {
     /// The heap, for transfers. Only [`Self::put`], [`Self::get`] and [`Self::copy`] reach it, each
     /// with the lock of its records.
     copies: Copies<Shared>,
+    /// Up to where puts of [`PROVIDED`] bytes and more have reached: pages behind it were hardly used.
+    used: AtomicU64,
     records: Box<[Record]>,
     hook: RwLock<Option<MemoryHook>>,
     state: Mutex<State>,
@@ -120,6 +125,7 @@ impl DeviceMemory {
             device: device.into(),
             heap,
             copies,
+            used: AtomicU64::new(0),
             records,
             hook: RwLock::new(hook),
             state: Mutex::new(state),
@@ -278,6 +284,7 @@ impl DeviceMemory {
         let record = self.free_record(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write()?;
         record.still(to.parts())?;
+        self.provide(to.parts().off, size_of_val(from) as u64);
         self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
     }
 
@@ -311,12 +318,27 @@ impl DeviceMemory {
             if !record.is_still(to.parts()) {
                 return None;
             }
+            self.provide(to.parts().off, size_of_val(from) as u64);
             heap.write_bytes(to.parts().off, bytemuck::cast_slice(from)).ok()?;
         }
         if size_of_val(from) <= SHORT {
             record.copying.bias();
         }
         Some(())
+    }
+
+    /// Has the system provide pages of a range that is about to be written, as far as no put has reached yet.
+    fn provide(&self, off: u64, bytes: u64) {
+        let used = self.used.load(Ordering::Relaxed);
+        if bytes < PROVIDED || off + bytes <= used {
+            return;
+        }
+        self.used.fetch_max(off + bytes, Ordering::Relaxed);
+        let from = off.max(used);
+        let rest = off + bytes - from;
+        if let Some(address) = self.copies.address(from, rest) {
+            provide_pages(address, rest as usize);
+        }
     }
 
     /// Copies the front of what `from` names to `to`, unless a call in flight names it.

@@ -61,6 +61,7 @@ impl Submitted {
     pub(crate) fn write(&self, from: &[u8]) -> Result<(), BufferError> {
         self.check(from)?;
         let _writing = self.record()?.copying.write()?;
+        self.memory.provide(self.off, from.len() as u64);
         self.memory.copies.write_bytes(self.off, from).map_err(refused)
     }
 

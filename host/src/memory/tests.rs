@@ -213,3 +213,26 @@ fn short_transfers_of_one_thread_are_by_a_bias() {
     assert_eq!(memory.live(), 1, "freed at once: no thread copies");
     assert!(memory.put_by_bias(&[1], next_whole).is_none());
 }
+
+/// Pages are provided up to where puts have reached.
+#[test]
+fn long_puts_have_pages_provided_once() {
+    let memory = memory_of(1 << 20, 3);
+    let used = || memory.used.load(Ordering::Relaxed);
+    let blocks = [PROVIDED - 1, PROVIDED, 2 * PROVIDED].map(|bytes| memory.allocate(bytes).expect("room"));
+    let all: Vec<u8> = (0..2 * PROVIDED).map(|at| at as u8).collect();
+    let reached = blocks.map(|block| {
+        let data = &all[..block.bytes as usize];
+        let whole = memory.pointer::<u8>(block, data.len());
+        memory.put(data, whole).expect("free");
+        let mut back = vec![0; data.len()];
+        memory.get(whole, &mut back).expect("free");
+        assert!(back == data, "{} bytes", block.bytes);
+        used()
+    });
+    let end = |block: Block| block.off + block.bytes;
+    assert_eq!(reached, [0, end(blocks[1]), end(blocks[2])]);
+    let whole = memory.pointer::<u8>(blocks[1], PROVIDED as usize);
+    memory.put(&all[..PROVIDED as usize], whole).expect("free");
+    assert_eq!(used(), end(blocks[2]));
+}
