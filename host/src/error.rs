@@ -265,6 +265,11 @@ pub enum BufferError {
     /// A submitted transfer of it has not ended.
     #[error("the buffer is in a transfer that has not ended: wait for its `PendingWork` first")]
     InTransfer,
+    /// Another thread has copied from or to it, whose place this one cannot take.
+    #[error(
+        "another thread used the buffer last, and the system now refuses membarrier(2): allow that call, or copy on that thread"
+    )]
+    NoBarrier,
 }
 
 /// A call that was never sent.

@@ -9,7 +9,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_qemu::origin::{InOneProcess, register};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
@@ -84,6 +84,16 @@ impl Revocable {
         let mapped = unsafe { mmap(base.as_ptr().cast(), len, access, flags, fd, off) };
         mapped.map(drop).map_err(Error::os("mapping the memory of a device that is back"))
     }
+}
+
+/// Has the system provide the pages of a range that is about to be written, all at once: each fault costs more than half of
+/// what it provides. Where the system cannot, nothing happens, and each page comes at its first use.
+pub(crate) fn provide_pages(address: usize, bytes: usize) {
+    let first = address & !(rustix::param::page_size() - 1);
+    let from = std::ptr::without_provenance_mut(first);
+    // SAFETY: what is at any address stays as it is: pages are provided as if a byte of each had been read and stored
+    // again, which a mapping that is not there, or is not writable, refuses by an error.
+    let _ = unsafe { madvise(from, address - first + bytes, Advice::LinuxPopulateWrite) };
 }
 
 /// [`map_window_at`], and the object that can end the mapping.

@@ -48,6 +48,8 @@ impl Runtime {
     /// None today; kinds that need the system's help to exist will have some.
     pub fn new() -> Result<Self, Error> {
         hamr_device_fw::hosted::reserve_stdio();
+        // Here a process has mostly one thread yet.
+        crate::memory::register_barrier();
         let mut runtime = Self { launchers: BTreeMap::new(), services: Arc::default() };
         runtime.serve(Relays(Arc::new(Nodes::default())));
         runtime.register("shm", ShmLauncher);

@@ -27,7 +27,7 @@ impl Node {
     }
 
     /// Copies the front of a buffer to `to`: `to.len()` elements. Waits for another thread's
-    /// [`Self::put`] into the same buffer, not for its `get`.
+    /// [`Self::put`] into the same buffer, not for its `get` of more than 4 KiB.
     ///
     /// # Errors
     /// As [`Self::put`].
@@ -189,7 +189,7 @@ impl Node {
 impl Device {
     #[inline(always)]
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
-        match self.memory.put_at_once(from, to) {
+        match self.memory.put_by_bias(from, to) {
             Some(()) => Ok(()),
             None => self.put_otherwise(from, to),
         }
@@ -197,7 +197,7 @@ impl Device {
 
     #[inline(always)]
     pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
-        match self.memory.get_at_once(from, to) {
+        match self.memory.get_by_bias(from, to) {
             Some(()) => Ok(()),
             None => self.get_otherwise(from, to),
         }
@@ -208,6 +208,9 @@ impl Device {
     #[cold]
     #[inline(never)]
     fn put_otherwise<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), Error> {
+        if self.memory.put_at_once(from, to).is_some() {
+            return Ok(());
+        }
         self.check_open("copying")?;
         let Err(why) = self.memory.put(from, to) else { return Ok(()) };
         self.unless_busy(why)?;
@@ -217,6 +220,9 @@ impl Device {
     #[cold]
     #[inline(never)]
     fn get_otherwise<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), Error> {
+        if self.memory.get_at_once(from, to).is_some() {
+            return Ok(());
+        }
         self.check_open("copying")?;
         let Err(why) = self.memory.get(from, to) else { return Ok(()) };
         self.unless_busy(why)?;

@@ -22,17 +22,22 @@
 //!
 //! In neither case is a count left behind, and no call of another stream loses its own.
 
+mod bias;
 mod copying;
 mod hook;
+mod ranges;
 mod record;
 mod submitted;
 
+pub(crate) use bias::register as register_barrier;
 pub use hook::{MemoryChange, MemoryEvent, MemoryHook};
 pub(crate) use record::Record;
 pub(crate) use submitted::Submitted;
 
+use crate::mapping::provide_pages;
 use crate::node_number::NodeNumber;
 use crate::{BufferError, Error};
+use bias::NoBarrier;
 use copying::{Reading, Writing};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
@@ -40,14 +45,19 @@ use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, STREAMED, Shared, Window};
 use hamr_comm::migrate::NamedBuffer;
 use hamr_comm::{BufferPtr, Element};
-use range_alloc::RangeAllocator;
+use ranges::Ranges;
 use record::{LIVE, freed};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Buffers start at multiples of a cache line: two of them never share one.
 const ALIGN: u64 = 64;
+/// The longest copy by a bias, for which another thread waits while the bias is taken. What a lock costs is little of a
+/// longer one.
+const SHORT: usize = 4096;
+/// The shortest put for which the system is asked for pages that were never used.
+const PROVIDED: u64 = 64 << 10;
 
 /// No device has this number: a copy of the process has no buffer of one.
 const NO_NODE: u16 = u16::MAX;
@@ -63,13 +73,15 @@ pub(crate) struct DeviceMemory {
     /// The heap, for transfers. Only [`Self::put`], [`Self::get`] and [`Self::copy`] reach it, each
     /// with the lock of its records.
     copies: Copies<Shared>,
+    /// Up to where puts of [`PROVIDED`] bytes and more have reached: pages behind it were hardly used.
+    used: AtomicU64,
     records: Box<[Record]>,
     hook: RwLock<Option<MemoryHook>>,
     state: Mutex<State>,
 }
 
 struct State {
-    ranges: RangeAllocator<u64>,
+    ranges: Ranges,
     // First in, first out: a record stays unused as long as possible before its generation is used
     // again.
     free: VecDeque<u32>,
@@ -106,7 +118,7 @@ impl DeviceMemory {
     ) -> Result<Self, OutOfWindow> {
         let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::new()).collect::<Box<[_]>>();
         let state = State {
-            ranges: RangeAllocator::new(0..heap.len),
+            ranges: Ranges::new(heap.len),
             free: (0..records.len() as u32).collect(),
             free_bytes: heap.len,
             deferred: Vec::new(),
@@ -118,6 +130,7 @@ impl DeviceMemory {
             device: device.into(),
             heap,
             copies,
+            used: AtomicU64::new(0),
             records,
             hook: RwLock::new(hook),
             state: Mutex::new(state),
@@ -179,7 +192,7 @@ impl DeviceMemory {
         let Some(index) = state.free.pop_front() else {
             return Err(Error::TooManyBuffers { device: self.device.clone(), limit: self.records.len() as u32 });
         };
-        let Ok(range) = state.ranges.allocate_range(size) else {
+        let Some(range) = state.ranges.allocate(size) else {
             state.free.push_front(index);
             return Err(full(&state));
         };
@@ -202,7 +215,7 @@ impl DeviceMemory {
         let Some(record) = self.records.get(index as usize).filter(|_| !self.is_forgotten()) else { return };
         // SeqCst, as are the load of the lock below, the locking of a transfer and its second load
         // of the generation (`Record::still`): either the transfer sees that the buffer is gone, or
-        // this thread sees the transfer.
+        // this thread sees the transfer. One by a bias it sees behind the barrier that takes the bias.
         record.drop_owner();
         let mut state = self.state();
         if record.is_in_use() {
@@ -217,7 +230,7 @@ impl DeviceMemory {
         let size = record.bytes.load(Ordering::Relaxed).max(1).next_multiple_of(ALIGN);
         let generation = record.generation.load(Ordering::Relaxed) as u16;
         record.generation.store(u32::from(generation.wrapping_add(1)), Ordering::Release);
-        state.ranges.free_range(off..off + size);
+        state.ranges.free(off..off + size);
         state.free.push_back(index);
         state.free_bytes += size;
     }
@@ -293,47 +306,105 @@ impl DeviceMemory {
     /// Copies `from` to the front of what `to` names, unless a call in flight names it.
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
         let record = self.free_record(to, size_of_val(from) as u64)?;
-        let _writing = record.copying.write();
+        let _writing = record.copying.write()?;
         record.still(to.parts())?;
+        self.provide(to.parts().off, size_of_val(from) as u64);
         self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
     }
 
-    /// [`Self::put`] of less than [`STREAMED`] bytes where that is allowed and waits for nothing.
-    /// `None`: nothing was copied, and [`Self::put`] copies, waits or finds the reason. Its caller compiles to few instructions, since no
-    /// reason is made and nothing is called.
+    /// [`Self::put`] of at most [`SHORT`] bytes by a bias. `None`: nothing was copied, and the others copy, wait or find the reason.
+    /// Its caller compiles to few instructions, since no reason is made and nothing is called.
     #[inline(always)]
-    pub(crate) fn put_at_once<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Option<()> {
-        if size_of_val(from) >= STREAMED {
+    pub(crate) fn put_by_bias<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Option<()> {
+        if size_of_val(from) > SHORT {
             std::hint::cold_path();
             return None;
         }
         let heap = self.copies.ungated()?;
         let record = self.find_free(to, size_of_val(from) as u64)?;
-        let _writing = record.copying.write_at_once()?;
+        let _held = record.copying.by_bias()?;
         if !record.is_still(to.parts()) {
             return None;
         }
         heap.write_bytes(to.parts().off, bytemuck::cast_slice(from)).ok()
     }
 
+    /// [`Self::put`] of less than [`STREAMED`] bytes, likewise, by a locked instruction, behind which a bias may be given.
+    #[inline]
+    pub(crate) fn put_at_once<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Option<()> {
+        if size_of_val(from) >= STREAMED {
+            return None;
+        }
+        let heap = self.copies.ungated()?;
+        let record = self.find_free(to, size_of_val(from) as u64)?;
+        {
+            let _writing = record.copying.write_at_once()?;
+            if !record.is_still(to.parts()) {
+                return None;
+            }
+            self.provide(to.parts().off, size_of_val(from) as u64);
+            heap.write_bytes(to.parts().off, bytemuck::cast_slice(from)).ok()?;
+        }
+        if size_of_val(from) <= SHORT {
+            record.copying.bias();
+        }
+        Some(())
+    }
+
+    /// Has the system provide pages of a range that is about to be written, as far as no put has reached yet.
+    fn provide(&self, off: u64, bytes: u64) {
+        let used = self.used.load(Ordering::Relaxed);
+        if bytes < PROVIDED || off + bytes <= used {
+            return;
+        }
+        self.used.fetch_max(off + bytes, Ordering::Relaxed);
+        let from = off.max(used);
+        let rest = off + bytes - from;
+        if let Some(address) = self.copies.address(from, rest) {
+            provide_pages(address, rest as usize);
+        }
+    }
+
     /// Copies the front of what `from` names to `to`, unless a call in flight names it.
     pub(crate) fn get<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Result<(), BufferError> {
         let record = self.free_record(from, size_of_val(to) as u64)?;
-        let _reading = record.copying.read();
+        let _reading = record.copying.read()?;
         record.still(from.parts())?;
         self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused)
     }
 
-    /// [`Self::get`], likewise.
+    /// [`Self::get`], as [`Self::put_by_bias`].
     #[inline(always)]
-    pub(crate) fn get_at_once<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Option<()> {
+    pub(crate) fn get_by_bias<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Option<()> {
+        if size_of_val(to) > SHORT {
+            std::hint::cold_path();
+            return None;
+        }
         let heap = self.copies.ungated()?;
         let record = self.find_free(from, size_of_val(to) as u64)?;
-        let _reading = record.copying.read_at_once()?;
+        let _held = record.copying.by_bias()?;
         if !record.is_still(from.parts()) {
             return None;
         }
         heap.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).ok()
+    }
+
+    /// [`Self::get`], as [`Self::put_at_once`].
+    #[inline]
+    pub(crate) fn get_at_once<T: Element>(&self, from: BufferPtr<T>, to: &mut [T]) -> Option<()> {
+        let heap = self.copies.ungated()?;
+        let record = self.find_free(from, size_of_val(to) as u64)?;
+        {
+            let _reading = record.copying.read_at_once()?;
+            if !record.is_still(from.parts()) {
+                return None;
+            }
+            heap.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).ok()?;
+        }
+        if size_of_val(to) <= SHORT {
+            record.copying.bias();
+        }
+        Some(())
     }
 
     /// Copies all of what `from` names to the front of what `to` names, unless a call in flight
@@ -341,7 +412,7 @@ impl DeviceMemory {
     pub(crate) fn copy<T: Element>(&self, from: BufferPtr<T>, to: BufferPtr<T>) -> Result<(), BufferError> {
         let bytes = from.bytes();
         let (source, target) = (self.free_record(from, bytes)?, self.free_record(to, bytes)?);
-        let _locks = lock_both((self.node(), source, from.parts().index), (self.node(), target, to.parts().index));
+        let _locks = lock_both((self.node(), source, from.parts().index), (self.node(), target, to.parts().index))?;
         source.still(from.parts())?;
         target.still(to.parts())?;
         self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
@@ -357,7 +428,8 @@ impl DeviceMemory {
         let bytes = from.bytes();
         let source = self.free_record(from, bytes).map_err(|why| (End::Source, why))?;
         let target = other.free_record(to, bytes).map_err(|why| (End::Target, why))?;
-        let _locks = lock_both((self.node(), source, from.parts().index), (other.node(), target, to.parts().index));
+        let locks = lock_both((self.node(), source, from.parts().index), (other.node(), target, to.parts().index));
+        let _locks = locks.map_err(|why| (End::Source, why.into()))?;
         source.still(from.parts()).map_err(|why| (End::Source, why))?;
         target.still(to.parts()).map_err(|why| (End::Target, why))?;
         let copied = self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes);
@@ -381,7 +453,7 @@ impl DeviceMemory {
     pub(crate) fn read_lent(&self, from: NamedBuffer, to: &mut [u8]) -> Result<(), BufferError> {
         let (p, record) = self.lent(from, to.len() as u64)?;
         self.copies.alone(|copies| {
-            let _reading = record.copying.read();
+            let _reading = record.copying.read()?;
             record.still(p)?;
             Ok(copies.read_bytes(p.off, to)?)
         })
@@ -391,7 +463,7 @@ impl DeviceMemory {
     pub(crate) fn write_lent(&self, from: &[u8], to: NamedBuffer) -> Result<(), BufferError> {
         let (p, record) = self.lent(to, from.len() as u64)?;
         self.copies.alone(|copies| {
-            let _writing = record.copying.write();
+            let _writing = record.copying.write()?;
             record.still(p)?;
             Ok(copies.write_bytes(p.off, from)?)
         })
@@ -485,20 +557,20 @@ impl DeviceMemory {
 fn lock_both<'r>(
     source: (NodeId, &'r Record, u32),
     target: (NodeId, &'r Record, u32),
-) -> (Option<Reading<'r>>, Writing<'r>) {
-    let (read, write) = (|| Some(source.1.copying.read()), || target.1.copying.write());
-    match (source.0, source.2).cmp(&(target.0, target.2)) {
+) -> Result<(Option<Reading<'r>>, Writing<'r>), NoBarrier> {
+    let (read, write) = (|| source.1.copying.read().map(Some), || target.1.copying.write());
+    Ok(match (source.0, source.2).cmp(&(target.0, target.2)) {
         std::cmp::Ordering::Less => {
-            let reading = read();
-            (reading, write())
+            let reading = read()?;
+            (reading, write()?)
         }
         // One buffer: writing alone excludes every other thread.
-        std::cmp::Ordering::Equal => (None, write()),
+        std::cmp::Ordering::Equal => (None, write()?),
         std::cmp::Ordering::Greater => {
-            let writing = write();
-            (read(), writing)
+            let writing = write()?;
+            (read()?, writing)
         }
-    }
+    })
 }
 
 /// Outside is what a copy cannot be, since the record was checked.
@@ -507,6 +579,12 @@ fn refused(why: CopyError) -> BufferError {
     match why {
         CopyError::Outside(e) => BufferError::Overrun { wanted: e.want, has: e.len },
         CopyError::Busy => BufferError::Busy,
+    }
+}
+
+impl From<NoBarrier> for BufferError {
+    fn from(NoBarrier: NoBarrier) -> Self {
+        Self::NoBarrier
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Record {
 const _: () = assert!(size_of::<Record>() == 32);
 
 impl Record {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             generation: AtomicU32::new(0),
             first: AtomicU16::new(NO_STREAM),
@@ -129,13 +129,13 @@ impl Record {
 
     /// May its memory not be freed yet?
     pub(super) fn is_in_use(&self) -> bool {
-        self.is_busy() || self.generation.load(Ordering::Acquire) >= TRANSFER
+        self.is_named() || self.copying.is_taken() || self.generation.load(Ordering::Acquire) >= TRANSFER
     }
 
-    /// Do unanswered calls name it, or does a thread copy?
+    /// Do unanswered calls name it, or is a thread seen to copy?
     #[inline(always)]
     pub(super) fn is_busy(&self) -> bool {
-        self.is_named() || self.copying.is_taken()
+        self.is_named() || self.copying.is_seen_taken()
     }
 
     /// Does an unanswered call name it? Acquire: pairs with the release in

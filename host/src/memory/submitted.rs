@@ -45,6 +45,8 @@ impl DeviceMemory {
         if record.is_named() {
             return Err(BufferError::Busy);
         }
+        // Another thread makes the copy.
+        record.copying.unbias();
         Ok(submitted)
     }
 }
@@ -58,14 +60,15 @@ impl Submitted {
     /// Copies `from` to its front.
     pub(crate) fn write(&self, from: &[u8]) -> Result<(), BufferError> {
         self.check(from)?;
-        let _writing = self.record()?.copying.write();
+        let _writing = self.record()?.copying.write()?;
+        self.memory.provide(self.off, from.len() as u64);
         self.memory.copies.write_bytes(self.off, from).map_err(refused)
     }
 
     /// Copies its front to `to`.
     pub(crate) fn read(&self, to: &mut [u8]) -> Result<(), BufferError> {
         self.check(to)?;
-        let _reading = self.record()?.copying.read();
+        let _reading = self.record()?.copying.read()?;
         self.memory.copies.read_bytes(self.off, to).map_err(refused)
     }
 
@@ -73,7 +76,8 @@ impl Submitted {
     pub(crate) fn copy_to(&self, to: &Self) -> Result<(), (End, BufferError)> {
         let source = self.record().map_err(|why| (End::Source, why))?;
         let target = to.record().map_err(|why| (End::Target, why))?;
-        let _locks = lock_both((self.memory.node(), source, self.index), (to.memory.node(), target, to.index));
+        let locks = lock_both((self.memory.node(), source, self.index), (to.memory.node(), target, to.index));
+        let _locks = locks.map_err(|why| (End::Source, why.into()))?;
         let copied = match Arc::ptr_eq(&self.memory, &to.memory) {
             true => self.memory.copies.copy_within(self.off, to.off, self.bytes),
             false => self.memory.copies.copy_to(self.off, &to.memory.copies, to.off, self.bytes),

@@ -177,3 +177,62 @@ fn submitted_transfers_keep_memory_and_leave_nothing() {
     memory.end_use(call, 1);
     memory.submit(whole, 64).map(drop).expect("the refused one left nothing");
 }
+
+/// The thread that has put or got at once does so by a bias from then on, until another one comes.
+#[test]
+fn short_transfers_of_one_thread_are_by_a_bias() {
+    register_barrier();
+    let memory = memory_of(1 << 16, 2);
+    let block = memory.allocate(1 << 13).expect("room");
+    let whole = memory.pointer::<u8>(block, 1 << 13);
+    let (short, long) = ([7; SHORT], [8; SHORT + 1]);
+    let mut back = [0; SHORT];
+    assert!(memory.put_by_bias(&short, whole).is_none(), "none is given yet");
+    assert!(memory.put_at_once(&short, whole).is_some());
+    assert!(memory.put_by_bias(&long, whole).is_none(), "another thread would wait for a long copy");
+    assert!(memory.put_by_bias(&short, whole).is_some() && memory.get_by_bias(whole, &mut back).is_some());
+    assert_eq!(back, short);
+    let call = memory.begin_use(whole.wire(), 1, 1).expect("free");
+    assert!(memory.put_by_bias(&short, whole).is_none(), "a call names it");
+    memory.end_use(call, 1);
+    let beside = |then: &(dyn Fn() + Sync)| std::thread::scope(|scope| scope.spawn(then).join().expect("no panic"));
+    beside(&|| {
+        assert!(memory.put_by_bias(&[9], whole).is_none() && memory.put_at_once(&[9], whole).is_none());
+        assert_eq!(memory.put(&[9], whole), Ok(()), "waits for nothing, but needs a barrier");
+    });
+    assert!(memory.get_by_bias(whole, &mut back).is_none(), "the other thread has taken it");
+    assert!(memory.get_at_once(whole, &mut back).is_some() && back[0] == 9);
+    // A pointer of a buffer that another thread drops names nothing, by a bias neither.
+    let next = memory.allocate(64).expect("room");
+    let next_whole = memory.pointer::<u8>(next, 64);
+    let (record, _) = found(&memory, next);
+    while record.copying.by_bias().is_none() {
+        memory.put_at_once(&[1], next_whole).expect("free");
+    }
+    beside(&|| memory.release(next.index));
+    assert_eq!(memory.live(), 1, "freed at once: no thread copies");
+    assert!(memory.put_by_bias(&[1], next_whole).is_none());
+}
+
+/// Pages are provided up to where puts have reached.
+#[test]
+fn long_puts_have_pages_provided_once() {
+    let memory = memory_of(1 << 20, 3);
+    let used = || memory.used.load(Ordering::Relaxed);
+    let blocks = [PROVIDED - 1, PROVIDED, 2 * PROVIDED].map(|bytes| memory.allocate(bytes).expect("room"));
+    let all: Vec<u8> = (0..2 * PROVIDED).map(|at| at as u8).collect();
+    let reached = blocks.map(|block| {
+        let data = &all[..block.bytes as usize];
+        let whole = memory.pointer::<u8>(block, data.len());
+        memory.put(data, whole).expect("free");
+        let mut back = vec![0; data.len()];
+        memory.get(whole, &mut back).expect("free");
+        assert!(back == data, "{} bytes", block.bytes);
+        used()
+    });
+    let end = |block: Block| block.off + block.bytes;
+    assert_eq!(reached, [0, end(blocks[1]), end(blocks[2])]);
+    let whole = memory.pointer::<u8>(blocks[1], PROVIDED as usize);
+    memory.put(&all[..PROVIDED as usize], whole).expect("free");
+    assert_eq!(used(), end(blocks[2]));
+}

@@ -239,7 +239,13 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         if self.taken {
             return Poll::Ready(Err(self.already_taken()));
         }
-        if let Some(outcome) = self.try_take() {
+        let mut outcome = self.try_take();
+        if outcome.is_none() {
+            // Not a tight loop: as in `Stream::sync`.
+            std::hint::spin_loop();
+            outcome = self.try_take();
+        }
+        if let Some(outcome) = outcome {
             self.taken = true;
             return Poll::Ready(self.decoded(outcome));
         }

@@ -67,6 +67,11 @@ impl Copies<Shared> {
         Ok(self.open()?.copy_to(from, other.open()?, to, bytes)?)
     }
 
+    /// The address of `bytes` from an offset on in this program, if they lie in the range.
+    pub fn address(&self, off: u64, bytes: u64) -> Option<usize> {
+        Some(self.region.at(off, bytes).ok()?.addr().get())
+    }
+
     /// Runs `copy` with the range while no handler of the device runs in this program: for buffers that a running
     /// call may name. What `copy` waits for is taken behind the gate.
     pub fn alone<R, E: From<CopyError>>(&self, copy: impl FnOnce(&Self) -> Result<R, E>) -> Result<R, E> {

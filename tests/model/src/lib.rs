@@ -9,6 +9,7 @@
 #![cfg(all(loom, test))]
 
 mod cancel;
+mod copies;
 mod ends;
 mod epochs;
 mod host_queues;

@@ -37,7 +37,7 @@ const MANY: u64 = 2048;
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 34] = [
+const COUNTED: [(&str, &str); 38] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its wait"),
     ("device_poll", "device, empty call found by one poll"),
@@ -50,6 +50,10 @@ const COUNTED: [(&str, &str); 34] = [
     ("host_put_sync", "put_sync(64 B, notice(buffer))"),
     ("device_put_sync", "device, 64 B and notice(buffer)"),
     ("host_put", "put of 64 B"),
+    ("host_put_8b", "put of 8 B"),
+    ("host_get_8b", "get of 8 B"),
+    ("host_heap", "allocate and drop of 64 B among 8,192 holes of the heap"),
+    ("host_heap_4k", "the same of 4 KiB, which no hole has"),
     ("host_notify", "sync(notice(buffer))"),
     ("device_notify", "device, notice(buffer)"),
     ("host_shared", "SharedStream::sync(empty)"),
@@ -75,6 +79,8 @@ const COUNTED: [(&str, &str); 34] = [
 ];
 /// Streams of the last row.
 const STREAMS: u32 = 64;
+/// Holes of one line each between buffers, while the heap is counted.
+const HOLES: usize = 8192;
 
 /// Instructions per call of each of [`COUNTED`].
 pub(crate) struct Counts(Vec<f64>);
@@ -214,6 +220,26 @@ fn host_put_sync(stream: &Stream<'_>, data: &[u32; 16], to: BufferPtr<u32>) -> u
 #[inline(never)]
 fn host_put(node: &Node, data: &[u32; 16], to: BufferPtr<u32>) -> bool {
     node.put(data, to).is_ok()
+}
+
+#[inline(never)]
+fn host_put_8b(node: &Node, data: &[u64; 1], to: BufferPtr<u64>) -> bool {
+    node.put(data, to).is_ok()
+}
+
+#[inline(never)]
+fn host_get_8b(node: &Node, from: BufferPtr<u64>, data: &mut [u64; 1]) -> bool {
+    node.get(from, data).is_ok()
+}
+
+#[inline(never)]
+fn host_heap(node: &Node) -> bool {
+    node.allocate::<u8>(64).is_ok()
+}
+
+#[inline(never)]
+fn host_heap_4k(node: &Node) -> bool {
+    node.allocate::<u8>(4096).is_ok()
 }
 
 #[inline(never)]
@@ -417,8 +443,8 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     // If the device misses a call in its one poll, the host stops waiting after this time.
     let deadline = Some(std::time::Duration::from_secs(5));
     let options =
-        Options { heap: 1 << 16, streams: Some(STREAMS), ring: 64, chunk: 1024, deadline, ..Options::default() };
-    let (host, device) = Window::private_pair(1 << 24);
+        Options { heap: 1 << 22, streams: Some(STREAMS), ring: 64, chunk: 1024, deadline, ..Options::default() };
+    let (host, device) = Window::private_pair(1 << 25);
     let host = Arc::new(host);
     let device = Arc::new(Mutex::new(DeviceStage::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));
     let link = ManualLink { window: host.clone(), device: device.clone() };
@@ -469,6 +495,24 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
         host_notify(&stream, buffer.ptr());
         device_notify(poller);
     }
+    let value = node.buffer(&[0u64])?;
+    for i in 0..calls {
+        if !host_put_8b(&node, &[i], value.ptr()) || !host_get_8b(&node, value.ptr(), &mut [0]) {
+            return Err(failed());
+        }
+    }
+    let mut buffers = (0..2 * HOLES).map(|_| node.allocate::<u8>(64)).collect::<Result<Vec<_>, _>>()?;
+    let mut is_kept = false;
+    buffers.retain(|_| {
+        is_kept = !is_kept;
+        is_kept
+    });
+    for _ in 0..calls {
+        if !host_heap(&node) || !host_heap_4k(&node) {
+            return Err(failed());
+        }
+    }
+    drop(buffers);
     for _ in 0..calls {
         let pending = host_offload(&stream).ok_or("not submitted")?;
         device_ring(poller);
