@@ -46,6 +46,16 @@ pub fn built(spec: &str) -> (&'static str, String) {
     (BUILT, format!("{spec} {}", file.path.display()))
 }
 
+/// Has cargo build the image for the devices of `spec`, or say that it is fresh.
+///
+/// # Panics
+/// When it does not build.
+pub fn build(spec: &str) -> Image {
+    let target = runtime().target(spec).expect("a known device").expect("it takes an image");
+    let file = Image::find(IMAGE).expect("a name").resolve(&target).expect("the image builds");
+    Image::file(file.path).expect("an image")
+}
+
 fn just_built(spec: &str) -> Option<Image> {
     let built = std::env::var(BUILT).ok()?;
     let path = built.lines().find_map(|line| line.strip_prefix(spec)?.strip_prefix(' ').map(str::to_owned))?;
@@ -64,9 +74,7 @@ pub fn image(spec: &str) -> Image {
         if let Some(image) = just_built(spec) {
             return image;
         }
-        let target = runtime().target(spec).expect("a known device").expect("it takes an image");
-        let file = Image::find(IMAGE).expect("a name").resolve(&target).expect("the image builds");
-        Image::file(file.path).expect("an image")
+        build(spec)
     });
     found.clone()
 }
