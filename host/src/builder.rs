@@ -3,7 +3,8 @@
 
 use crate::{Error, Target};
 use hamr_comm::abi::image::ImageKind;
-use hamr_linker::compiler::{Compiler, Said, ended, output, rustc};
+use hamr_linker::child;
+use hamr_linker::compiler::{Compiler, Said, output, rustc};
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -130,7 +131,7 @@ fn run(command: &mut Command, what: &str) -> std::io::Result<(Result<(), String>
     /// Asking cargo whether all is fresh takes no longer, nearly always.
     const QUIET: Duration = Duration::from_secs(2);
     const SIGN: Duration = Duration::from_secs(10);
-    let mut cargo = command.stdout(Stdio::piped()).spawn()?;
+    let mut cargo = child::start(command.stdout(Stdio::piped()))?;
     let (tell, told) = channel();
     // One JSON object per line; a binary's has "executable".
     let lines = cargo.stdout.take().map(BufReader::new);
@@ -177,7 +178,7 @@ fn run(command: &mut Command, what: &str) -> std::io::Result<(Result<(), String>
             said = Some(Instant::now());
         }
     }
-    let outcome = match ended(&mut cargo)? {
+    let outcome = match child::ended(&mut cargo)? {
         Some(status) if !status.success() => Err(status.to_string()),
         // Another part of this program has the exit status: what cargo said last counts.
         None if !is_finished => Err("it did not say that it has finished".into()),

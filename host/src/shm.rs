@@ -238,7 +238,7 @@ fn send(to: &OwnedFd, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(),
 /// Starts an image. In a process group of its own, so that the terminal's signals do not reach it: a program
 /// that handles them keeps its device, and one that does not ends, and its image with it.
 fn spawn(mut command: Command) -> std::io::Result<Child> {
-    command.process_group(0).spawn()
+    hamr_linker::child::start(command.process_group(0))
 }
 
 /// Why an image that has ended could not start, as the end of a sentence; empty when it has not said so.

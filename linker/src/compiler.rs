@@ -1,10 +1,11 @@
 //! The compiler for a target: the one in the path, or Debian's, which compiles the library from its
 //! source.
 
+use crate::child;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// Debian's packages of the second compiler, and of the linker that it lacks for targets without a
 /// system. The packages at the same paths without `-web` are years older.
@@ -103,7 +104,8 @@ pub struct Said {
 /// # Errors
 /// When it cannot be run.
 pub fn output(command: &mut Command) -> std::io::Result<Said> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child::start(command)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Vec::new(), Vec::new());
     // A read error ends a text early.
@@ -117,20 +119,7 @@ pub fn output(command: &mut Command) -> std::io::Result<Said> {
         }
         reader.map(drop)
     })?;
-    Ok(Said { status: ended(&mut child)?, out, err })
-}
-
-/// Waits for a child's end. `None` where this process, or the system for it, took the exit status.
-///
-/// # Errors
-/// The system's.
-pub fn ended(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
-    /// "No child processes", in all of Linux.
-    const ECHILD: i32 = 10;
-    match child.wait() {
-        Err(e) if e.raw_os_error() == Some(ECHILD) => Ok(None),
-        status => status.map(Some),
-    }
+    Ok(Said { status: child::ended(&mut child)?, out, err })
 }
 
 /// The compiler that is asked first.

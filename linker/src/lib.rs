@@ -6,10 +6,12 @@
 //! and the board's `memory.x`. A `memory.x` beside the image's Cargo.toml replaces that of the
 //! instruction set's usual board.
 //!
-//! A program that builds images also needs [`compiler`], before any build script runs.
+//! A program that builds images also needs [`compiler`], before any build script runs, and starts that, as every other
+//! program, by [`child`].
 //!
-//! Who may depend on it: build scripts, and programs that start builds of them. It depends on nothing.
+//! Who may depend on it: build scripts, and programs that start builds or machines. It depends on nothing.
 
+pub mod child;
 pub mod compiler;
 
 use std::path::{Path, PathBuf};

@@ -1,11 +1,14 @@
 //! Child processes that run to their end before a deadline, with the text that they print.
 
 use crate::{Error, spawner};
+use hamr_linker::child::{ended, poll_end};
 use rustix::fd::AsFd;
-use rustix::process::{Pid, Signal, kill_process_group};
-use std::io::{self, Read};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// Time between two polls of a child.
@@ -20,39 +23,56 @@ const LONGEST: u64 = 1 << 20;
 pub(crate) struct Child {
     name: String,
     child: std::process::Child,
+    /// The exit status was taken.
+    has_ended: bool,
     said: Receiver<String>,
 }
 
 /// A child that has ended.
 pub(crate) struct Ended {
     name: String,
-    status: ExitStatus,
+    /// `None`: this program, or the system for it, took it.
+    status: Option<ExitStatus>,
     said: String,
 }
 
 impl Child {
-    pub(crate) fn start(mut command: Command, lock: impl AsFd) -> io::Result<Self> {
+    /// Its text is complete at the end, or behind a line that is the last one.
+    pub(crate) fn start(mut command: Command, lock: Option<&File>, is_last: fn(&str) -> bool) -> io::Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let (mut reader, writer) = io::pipe()?;
+        let (reader, writer) = io::pipe()?;
         command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-        let child = spawner::spawn(command, vec![lock.as_fd().try_clone_to_owned()?])?;
+        let lock = lock.map(|lock| lock.as_fd().try_clone_to_owned()).transpose()?;
+        let child = spawner::spawn(command, lock.into_iter().collect())?;
         let (sender, said) = channel();
+        let child = Self { name, child, has_ended: false, said };
         std::thread::Builder::new().name("hamr-child".into()).spawn(move || {
-            let mut bytes = Vec::new();
-            // A read error ends the text early; the exit status shows whether that matters. What
-            // follows the kept bytes is read too, or the child would block on a full pipe.
-            let _ = reader.by_ref().take(LONGEST).read_to_end(&mut bytes);
-            let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-            let _ = io::copy(&mut reader, &mut io::sink());
+            let (mut text, mut from, mut reader) = (Vec::new(), 0, BufReader::new(reader).take(LONGEST));
+            // A read error ends the text early; the exit status shows whether that matters.
+            while reader.read_until(b'\n', &mut text).is_ok_and(|read| read > 0) {
+                if is_last(String::from_utf8_lossy(text.get(from..).unwrap_or_default()).trim_end()) {
+                    break;
+                }
+                from = text.len();
+            }
+            let _ = sender.send(String::from_utf8_lossy(&text).into_owned());
+            // What follows the kept bytes is read too, or the child would block on a full pipe.
+            let _ = io::copy(&mut reader.into_inner(), &mut io::sink());
         })?;
-        Ok(Self { name, child, said })
+        Ok(child)
+    }
+
+    /// Waits for its text; then it is killed.
+    pub(crate) fn said(self, limit: Duration) -> io::Result<String> {
+        self.said.recv_timeout(limit).map_err(|_| io::ErrorKind::TimedOut.into())
     }
 
     /// Waits for the end. At the deadline, the child is killed.
     pub(crate) fn wait(mut self, deadline: Instant) -> io::Result<Ended> {
         loop {
-            if let Some(status) = self.child.try_wait()? {
+            if let Poll::Ready(status) = poll_end(&mut self.child)? {
+                self.has_ended = true;
                 let said = self.said.recv_timeout(DRAIN).unwrap_or_default();
                 return Ok(Ended { name: std::mem::take(&mut self.name), status, said });
             }
@@ -66,19 +86,27 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            // The leader of the group is not reaped yet, so the group's number is not in use by
-            // another one. An error means that the group has ended.
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-            let _ = self.child.wait();
+        if self.has_ended {
+            return;
         }
+        // As long as the leader of the group is not reaped, the group's number is not in use by another one. A program
+        // that reaps all its children, or has the system do that (SIGCHLD ignored), may have taken it: an error.
+        let leader = Pid::from_child(&self.child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        if waitid(WaitId::Pid(leader), options).is_ok() {
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+        // Likewise.
+        let _ = ended(&mut self.child);
     }
 }
 
 impl Ended {
-    /// An error unless the child succeeded.
+    /// An error unless the child succeeded. Without an exit status, what it printed counts; what it was to make is
+    /// checked besides.
     pub(crate) fn succeed(&self) -> Result<(), Error> {
-        if self.status.success() {
+        let is_error = |line: &str| line.starts_with("E: ") || line.contains(": error: ");
+        if self.status.map_or(!self.said.lines().any(is_error), |status| status.success()) {
             return Ok(());
         }
         let Self { name, status, .. } = self;
@@ -100,7 +128,7 @@ mod tests {
     fn shell(script: &str, limit: Duration) -> io::Result<Ended> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Child::start(command, tempfile::tempfile()?)?.wait(Instant::now() + limit)
+        Child::start(command, Some(&tempfile::tempfile()?), |_| false)?.wait(Instant::now() + limit)
     }
 
     #[test]

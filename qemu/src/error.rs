@@ -85,12 +85,12 @@ pub enum Error {
         what: &'static str,
     },
     /// A program that unpacks packages failed.
-    #[error("expected `{tool}` to succeed, it ended with {status} and printed `{said}`")]
+    #[error("expected `{tool}` to succeed, it {} and printed `{said}`", how(*status))]
     Tool {
         /// The program's name.
         tool: String,
-        /// How it ended.
-        status: std::process::ExitStatus,
+        /// How it ended; `None` where this program, or the system for it, took the exit status.
+        status: Option<std::process::ExitStatus>,
         /// The last line that it printed.
         said: String,
     },
@@ -141,4 +141,8 @@ impl std::fmt::Display for SetupCommand {
             },
         }
     }
+}
+
+fn how(status: Option<std::process::ExitStatus>) -> String {
+    status.map_or_else(|| "failed".into(), |status| format!("ended with {status}"))
 }

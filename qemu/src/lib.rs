@@ -13,7 +13,7 @@
 //!
 //! Boards are not here: the device's side of these machines is in `device-fw`. Who may depend on
 //! it: `hamr`, `xtask` and tests. It depends on `hamr-shared-abi` for the names of
-//! instruction sets.
+//! instruction sets, and on `hamr-linker` for how programs are started.
 
 mod child;
 mod console;

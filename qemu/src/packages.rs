@@ -151,7 +151,7 @@ impl Apt<'_> {
 /// Runs a program of Debian's packaging tools.
 fn run(command: Command, lock: &File, deadline: Instant) -> Result<child::Ended, Error> {
     let tool = command.get_program().to_string_lossy().into_owned();
-    let child = Child::start(command, lock).map_err(|e| match e.kind() {
+    let child = Child::start(command, Some(lock), |_| false).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::NoApt { tool: tool.clone() },
         _ => Error::os(format!("running `{tool}`"))(e),
     })?;

@@ -1,16 +1,15 @@
 //! The program that runs a machine: the QEMU in `PATH`, else one that was unpacked.
 
+use crate::child::Child;
 use crate::folders::folders;
 use crate::packages::Packages;
 use crate::version::{self, MINIMUM, Version};
 use crate::{Error, Machine, SetupCommand};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::os::unix::process::CommandExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Debian's packages of the machines' programs. RISC-V's is in `misc` before Debian 13 and in
@@ -19,8 +18,6 @@ const PACKAGES: &[&str] = &["qemu-system-x86", "qemu-system-arm", "qemu-system-(
 
 /// How long a program may take to print its version, on a loaded machine.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of its output that are read.
-const LONGEST: u64 = 1024;
 
 /// A QEMU that can be started.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -130,44 +127,12 @@ const ABSENT: [ErrorKind; 3] = [ErrorKind::NotFound, ErrorKind::PermissionDenied
 /// The line with the version that a program prints for `--version`, within [`PROBE_TIMEOUT`]; without one the first line that it
 /// writes anywhere, which says why. Then the program and its children are killed.
 fn version_line(program: &Program) -> std::io::Result<String> {
-    let (pipe, output) = std::io::pipe()?;
     let mut command = program.command();
-    command.arg("--version").stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
-    let child = command.spawn();
-    // Its ends of the pipe: the reader waits until none is left.
-    drop(command);
-    let mut child = child?;
-    let (sender, receiver) = mpsc::channel();
-    let reader = std::thread::Builder::new().name("hamr-version".into()).spawn(move || {
-        let (mut first, mut line, mut pipe) = (String::new(), Vec::new(), BufReader::new(pipe.take(LONGEST)));
-        // A read error leaves an empty or short line, which parses as no version.
-        while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-            line.clear();
-            let is_version = version::parse(&text).is_some();
-            if is_version || first.is_empty() {
-                first = text;
-            }
-            if is_version {
-                break;
-            }
-        }
-        let _ = sender.send(first);
-    });
-    let said = match reader {
-        Ok(_) => receiver.recv_timeout(PROBE_TIMEOUT).map_err(|_| std::io::ErrorKind::TimedOut.into()),
-        Err(e) => Err(e),
-    };
-    // As long as the leader of the group is not reaped, the group's number is not in use by another one. A program
-    // that reaps all its children, or has the system do that (SIGCHLD ignored), may have taken it: an error.
-    let leader = Pid::from_child(&child);
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    if waitid(WaitId::Pid(leader), options).is_ok() {
-        let _ = kill_process_group(leader, Signal::KILL);
-    }
-    // Likewise; what it said stays said.
-    let _ = child.wait();
-    said
+    command.arg("--version");
+    let said = Child::start(command, None, |line| version::parse(line).is_some())?.said(PROBE_TIMEOUT)?;
+    let is_version = |line: &&str| version::parse(line).is_some();
+    let line = said.lines().find(is_version).or(said.lines().find(|line| !line.trim().is_empty()));
+    Ok(line.unwrap_or_default().trim_end().to_owned())
 }
 
 /// Who is to find what [`setup`] unpacks.

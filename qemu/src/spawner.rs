@@ -11,7 +11,6 @@ use crate::origin::Origin;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +57,7 @@ fn send(mut job: Job) -> io::Result<()> {
         for Job { mut command, answer } in jobs {
             // If the caller was unwound meanwhile, the result cannot be sent, and this thread ends
             // the child.
-            if let Err(lost) = answer.send(spawned(&mut command))
+            if let Err(lost) = answer.send(hamr_linker::child::start(&mut command))
                 && let Ok(mut child) = lost.0
             {
                 // An error means that the child has ended.
@@ -70,14 +69,4 @@ fn send(mut job: Job) -> io::Result<()> {
     std::thread::Builder::new().name("hamr-spawner".into()).spawn(work)?;
     *spawner = Some((Origin::here(), sender));
     Ok(())
-}
-
-/// A program that cannot be run is a child for a moment. The standard library panics where that child is reaped
-/// elsewhere, and this thread must not end: that would kill all machines.
-fn spawned(command: &mut Command) -> io::Result<Child> {
-    catch_unwind(AssertUnwindSafe(|| command.spawn())).unwrap_or_else(|_| {
-        Err(io::Error::other(
-            "it cannot be run, and this program, or the system for it, took the exit status that says why",
-        ))
-    })
 }

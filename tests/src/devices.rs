@@ -47,6 +47,16 @@ pub fn built(spec: &str) -> (&'static str, String) {
     (BUILT, format!("{IMAGE} {spec} {}", file.path.display()))
 }
 
+/// Has cargo build an image for the devices of `spec`, or say that it is fresh.
+///
+/// # Panics
+/// When it does not build.
+pub fn build(name: &str, spec: &str) -> Image {
+    let target = runtime().target(spec).expect("a known device").expect("it takes an image");
+    let file = Image::find(name).expect("a name").resolve(&target).expect("the image builds");
+    Image::file(file.path).expect("an image")
+}
+
 fn just_built(name: &str, spec: &str) -> Option<Image> {
     let (built, named) = (std::env::var(BUILT).ok()?, format!("{name} {spec} "));
     let path = built.lines().find_map(|line| line.strip_prefix(&named).map(str::to_owned))?;
@@ -73,9 +83,7 @@ pub fn image_of(name: &str, spec: &str) -> Image {
         if let Some(image) = just_built(name, spec) {
             return image;
         }
-        let target = runtime().target(spec).expect("a known device").expect("it takes an image");
-        let file = Image::find(name).expect("a name").resolve(&target).expect("the image builds");
-        Image::file(file.path).expect("an image")
+        build(name, spec)
     });
     found.clone()
 }

@@ -12,7 +12,52 @@ unsafe extern "C" {
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
     fn signal(number: i32, action: usize) -> usize;
     fn close(number: i32) -> i32;
+    fn sigaction(number: i32, action: *const Action, before: *mut Action) -> i32;
+    fn pthread_sigmask(how: i32, set: *const [u64; 16], before: *mut [u64; 16]) -> i32;
     safe fn atexit(function: extern "C" fn()) -> i32;
+}
+
+/// The C library's `struct sigaction`.
+#[repr(C)]
+struct Action {
+    handler: usize,
+    mask: [u64; 16],
+    flags: i32,
+    restorer: usize,
+}
+
+/// What a program may have set that its children inherit, or that takes their exit status.
+pub const INHERITED: [&str; 4] = ["SIGCHLD ignored", "SA_NOCLDWAIT", "SIGCHLD blocked", "SIGPIPE ignored"];
+
+/// Sets one of [`INHERITED`].
+///
+/// # Panics
+/// It is none of them.
+pub fn set(inherited: &str) {
+    match inherited {
+        "SIGCHLD ignored" => ignore(SIGCHLD),
+        "SIGPIPE ignored" => ignore(SIGPIPE),
+        "SA_NOCLDWAIT" => {
+            let action = Action { handler: 0, mask: [0; 16], flags: 2, restorer: 0 };
+            // SAFETY: SIG_DFL with a flag.
+            assert_eq!(unsafe { sigaction(SIGCHLD, &raw const action, std::ptr::null_mut()) }, 0);
+        }
+        "SIGCHLD blocked" => {
+            let mut set = [0; 16];
+            set[0] = 1 << (SIGCHLD - 1);
+            // SAFETY: SIG_BLOCK of a set of its own.
+            assert_eq!(unsafe { pthread_sigmask(0, &raw const set, std::ptr::null_mut()) }, 0);
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// Does a process wait for its children as one does that a shell has started?
+pub fn waits_for_children(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask =
+        |name| status.lines().find_map(|line: &str| u64::from_str_radix(line.strip_prefix(name)?.trim(), 16).ok());
+    ["SigIgn:", "SigBlk:"].iter().filter_map(mask).all(|mask| mask >> (SIGCHLD - 1) & 1 == 0)
 }
 
 /// The numbers of signals.

@@ -8,6 +8,7 @@ use hamr::{CallError, Error, Image, Node, Options, Runtime};
 use hamr_comm::abi::ids::Isa;
 use hamr_tests::conformance::{Gate, options, until};
 use hamr_tests::devices::{image, open, runtime};
+use hamr_tests::foreign;
 use hamr_tests::processes::{children, has_ended, host_in_a_call, windows_of};
 use hamr_tests_kernels::{echo, wait_at};
 use std::os::unix::fs::PermissionsExt;
@@ -373,4 +374,28 @@ fn host_to_be_killed() {
     println!("\ndevice {}", the_machine());
     // Until it is killed; if that does not happen, the test runner must not wait for ever.
     std::thread::sleep(Duration::from_secs(60));
+}
+
+const DISPOSITION: &str = "HAMR_TEST_DISPOSITION";
+
+#[test]
+fn a_machine_inherits_no_disposition_of_its_childrens_ends() {
+    let image = image_for(DEVICE);
+    for inherited in foreign::INHERITED {
+        foreign::succeeds("starts_a_machine", (DISPOSITION, &format!("{inherited}={}", image.display())));
+    }
+}
+
+#[test]
+#[ignore = "run by a_machine_inherits_no_disposition_of_its_childrens_ends"]
+fn starts_a_machine() {
+    let given = std::env::var(DISPOSITION).expect("another test starts this one");
+    let (inherited, image) = given.split_once('=').expect("two parts");
+    foreign::set(inherited);
+    let runtime = Runtime::new().expect("a runtime");
+    let node = runtime.open_with(DEVICE, Image::file(image).expect("an image"), options()).expect("a device");
+    assert!(foreign::waits_for_children(the_machine()), "{inherited}");
+    assert_eq!(node.sync(echo::with(1u64)).map_err(|e| e.to_string()), Ok(1));
+    drop(node);
+    until("the machine ends", || machines().is_empty());
 }

@@ -301,6 +301,51 @@ fn a_disposition() {
     assert!(processes::has_ended(last));
 }
 
+/// Images are built and ranks started; machines: `qemu/launch.rs`.
+#[test]
+fn children_inherit_no_disposition_of_their_ends() {
+    for inherited in foreign::INHERITED {
+        foreign::succeeds("starts_children", (GIVEN, inherited));
+    }
+}
+
+#[test]
+#[ignore = "run by children_inherit_no_disposition_of_their_ends"]
+fn starts_children() {
+    foreign::set(&given());
+    let me = std::process::id();
+    // Behind exec: before it, the child is a copy of this program.
+    let started = move || {
+        let program = |process: u32| std::fs::read_link(format!("/proc/{process}/exe")).ok();
+        let is_another = |child: &u32| program(*child).is_some_and(|is| Some(is) != program(me));
+        processes::children(me).into_iter().filter(is_another).collect::<Vec<_>>()
+    };
+    let world =
+        devices::runtime().world_with(&["shm"; 2], devices::image("shm"), WorldOptions::default()).expect("a world");
+    let ranks = started();
+    assert_eq!(ranks.len(), 2);
+    assert!(ranks.into_iter().all(foreign::waits_for_children));
+    assert!(world.run(echo::with(1u64)).is_ok());
+    drop(world);
+    let (stop, goes_on) = std::sync::mpsc::channel::<()>();
+    let see = started;
+    let of_cargo = std::thread::spawn(move || {
+        let mut seen = 0;
+        while goes_on.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            for child in see() {
+                // One that has ended meanwhile has no status, and fails nothing.
+                assert!(foreign::waits_for_children(child), "{:?}", std::fs::read(format!("/proc/{child}/cmdline")));
+                seen += 1;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        seen
+    });
+    drop(devices::build(devices::IMAGE, "shm"));
+    stop.send(()).expect("it listens");
+    assert_ne!(of_cargo.join().expect("all do"), 0, "cargo was seen");
+}
+
 // --- descriptors 0 to 2 ---
 
 #[test]

@@ -30,7 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-tests-module", &["hamr-comm"]),
     ("hamr-tests-module-2", &["hamr-comm"]),
     ("hamr-tests-microvm", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
-    ("hamr-qemu", &["hamr-shared-abi"]),
+    ("hamr-qemu", &["hamr-shared-abi", "hamr-linker"]),
     ("hamr", &["hamr-comm", "hamr-comm-macros", "hamr-device-fw", "hamr-linker", "hamr-qemu"]),
     ("hamr-cli", &["hamr", "hamr-comm", "hamr-gas", "hamr-kernels", "hamr-programs", "hamr-xacc"]),
     ("hamr-programs-host", &["hamr", "hamr-programs"]),
