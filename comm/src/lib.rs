@@ -5,6 +5,10 @@
 //! [`BufferPtr`], [`Fault`], `#[derive(Migratable)]`, the log macros, and `testing` for their own
 //! tests.
 //!
+//! Features: `tasks`, handlers on stacks of their own, which wait; `claims`, what these keep from others; `world`, calls between
+//! ranks; `modules`, handlers loaded at run time; `postcard`, the hook of `#[migratable(postcard)]`; `defmt` and `tracing`, where
+//! handlers' logs go. Pages named `docs/…` are in the repository.
+//!
 //! Who may depend on it: everything above (`hamr`, `hamr-device-fw`, handler crates). It depends on
 //! `hamr-shared-abi` and its own macros. No allocation outside `cfg(hosted)`; `unsafe` only in
 //! [`registry`].

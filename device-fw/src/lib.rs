@@ -13,6 +13,11 @@
 //!
 //! A program with a main loop of its own (an RTOS, an executor) makes a [`Device`] over its
 //! [`Board`] and calls [`Device::poll`]; it leaves the feature `image` off (`docs/porting.md`).
+//!
+//! Features: `image` (default), boot code, traps, panic handler and boards of bare-metal images; `tasks`, handlers that wait;
+//! `claims`, what these keep from others, `world`, ranks, and `modules`, handlers loaded at run time, of bare-metal images.
+//! Pages named `docs/…` are in the repository.
+//!
 //! Only images depend on this crate. It depends on `hamr-comm`.
 #![no_std]
 

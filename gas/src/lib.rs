@@ -1,5 +1,5 @@
 //! GASNet's interface between the ranks of a world: active messages, barriers, one-sided memory
-//! (`docs/gas.md`; on the wire abi §14).
+//! (`docs/gas.md` in the repository; on the wire abi §14).
 //!
 //! A program is a task whose first parameter is a [`Rank`]. It sends requests, and serves those of
 //! others whenever it polls: a handler runs on the program's own stack, inside of [`Rank::poll`] or a

@@ -156,7 +156,8 @@ impl Drop for Card {
 /// The layout of such memory.
 pub fn layout(options: &Options) -> Layout {
     let Options { streams, ring, tickets, chunk, heap, .. } = *options;
-    Layout::plan(&Plan { streams, ring, tickets, chunk, heap, ..Plan::default() }).expect("a plan")
+    Layout::plan(&Plan { streams: streams.unwrap_or(8), ring, tickets, chunk, heap, ..Plan::default() })
+        .expect("a plan")
 }
 
 fn runtime() -> &'static Runtime {

@@ -124,7 +124,7 @@ fn a_window_in_use_is_inspected() {
 fn the_epoch_rises_from_host_to_host() {
     let mut last = 0;
     for streams in [3, 17, 1, 40] {
-        let options = Options { streams, ..conformance::options() };
+        let options = Options { streams: Some(streams), ..conformance::options() };
         let node = try_open(options).expect("a device");
         assert_eq!(node.sync(echo::with(u64::from(streams))).expect("it runs"), u64::from(streams));
         let epoch = node.info().epoch;

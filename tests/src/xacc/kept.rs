@@ -39,18 +39,19 @@ pub fn check_kept(world: &World) {
 /// A coarray that the first program has made goes through later ones.
 pub fn check_kept_coarrays(world: &World) {
     let ring = world.run(keep_coarray::with()).expect("room");
-    let steps: Vec<_> = (0..STEPS).map(|nth| world.start(step_coarray::with(ring, nth)).expect("sent")).collect();
+    let steps: Vec<_> =
+        (0..STEPS).map(|nth| world.start(step_coarray::with(ring, nth.into())).expect("sent")).collect();
     assert!(steps.into_iter().all(|step| step.wait_all().is_ok()), "a step has failed");
     for (how, reason) in COARRAY_REASONS.iter().enumerate().filter(|_| world.size() > 1) {
         let error = world.run(misused_coarray::with(ring, how as u32)).expect_err(reason).to_string();
         assert!(error.contains(reason), "{reason}: {error}");
     }
-    world.run(step_coarray::with(ring, STEPS)).expect("what has failed has changed nothing");
+    world.run(step_coarray::with(ring, STEPS.into())).expect("what has failed has changed nothing");
 }
 
 /// A run that fails cancels those behind it, and one later run fails with its reason, unless a wait has said it.
 pub fn check_failed_starts(world: &World) {
-    let last = world.size() - 1;
+    let last = i64::from(world.size()) - 1;
     let reason = |error: &str| error.contains("this step fails") && error.contains(&format!("rank {last}"));
     for is_waited_for in [true, false] {
         let good = world.start(fails_at::with(i64::MAX)).expect("sent");
@@ -76,7 +77,7 @@ pub fn check_failed_starts(world: &World) {
 
 /// A start whose calls cannot be sent leaves the failure of a run before it for the next one to say.
 pub fn check_unsent_starts(world: &World) {
-    let last = world.size() - 1;
+    let last = i64::from(world.size()) - 1;
     let freed = world.node(0).buffer(&[0.0]).expect("room").ptr();
     for _ in 0..20 {
         let before: Vec<_> = (0..4).map(|_| world.start(fails_at::with(i64::MAX)).expect("sent")).collect();

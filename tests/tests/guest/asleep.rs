@@ -79,14 +79,14 @@ impl Rig {
     fn start() -> Self {
         let options = Options {
             heap: 1 << 20,
-            streams: 2,
+            streams: Some(2),
             wait: WaitMode::Sleep,
             longest_sleep: None,
             deadline: Some(DEADLINE),
             ..Options::default()
         };
         let plan = Plan {
-            streams: options.streams,
+            streams: options.streams.unwrap_or(8),
             ring: options.ring,
             tickets: options.tickets,
             chunk: options.chunk,

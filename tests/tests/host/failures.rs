@@ -55,7 +55,8 @@ fn sum_of(_cx: &mut Context, x: &[u64]) -> u64 {
 #[test]
 fn what_exceeds_a_limit_is_refused_with_the_limit() {
     let open = |options| RUNTIME.open_with("loopback", Image::find("hamr-checks").expect("an image"), options);
-    let node = open(Options { streams: 2, max_buffers: 8, max_outstanding: 4, chunk: 256, heap: 1 << 20, ..options() });
+    let node =
+        open(Options { streams: Some(2), max_buffers: 8, max_outstanding: 4, chunk: 256, heap: 1 << 20, ..options() });
     let node = node.expect("a device");
     let limits = node.limits();
     assert_eq!((limits.slot, limits.two_lines, limits.chunk, limits.message), (48, 112, 256, 16 << 10));

@@ -27,9 +27,9 @@ struct Bench {
 fn bench() -> Bench {
     let options = Options { relay: true, ..options() };
     let Options { streams, ring, tickets, chunk, heap, .. } = options;
-    let plan = Plan { streams, ring, tickets, chunk, heap, ..Plan::default() };
+    let plan = Plan { streams: streams.unwrap_or(8), ring, tickets, chunk, heap, ..Plan::default() };
     // As the host plans it.
-    let relay = (size_of::<TableRecord>() + relay::NAME.len()) as u64;
+    let relay = (2 * size_of::<TableRecord>() + relay::NAME.len() + relay::NEXT_NODE.len()) as u64;
     let plan = Plan { host_table: Table::of_host_handlers().wire_len() + relay, ..plan };
     let layout = Layout::plan(&plan).expect("allowed");
     let link = Loopback::new(layout.window_len(), Table::of_this_image());

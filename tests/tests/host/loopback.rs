@@ -38,7 +38,8 @@ hamr_tests::conformance!(open);
 
 fn layout(options: &Options) -> Layout {
     let Options { streams, ring, tickets, chunk, heap, .. } = *options;
-    Layout::plan(&Plan { streams, ring, tickets, chunk, heap, ..Plan::default() }).expect("a plan that can be laid out")
+    Layout::plan(&Plan { streams: streams.unwrap_or(8), ring, tickets, chunk, heap, ..Plan::default() })
+        .expect("a plan that can be laid out")
 }
 
 /// A device with these handlers only.

@@ -132,7 +132,7 @@ fn threads_fill_parts_of_one_buffer() {
 /// A pointer names the device whose memory it is, as long as that memory exists.
 #[test]
 fn node_ids_are_unique_among_live_devices() {
-    let tiny = || Options { heap: 4096, streams: 1, ring: 2, tickets: 1, chunk: 64, max_buffers: 4, ..options() };
+    let tiny = || Options { heap: 4096, streams: Some(1), ring: 2, tickets: 1, chunk: 64, max_buffers: 4, ..options() };
     let (first, closed) = (loopback(tiny()), loopback(tiny()));
     let buffer = first.buffer(&[1u64]).expect("room");
     let orphan = closed.buffer(&[1u64]).expect("room");

@@ -16,7 +16,7 @@ use std::time::Duration;
 fn small() -> Options {
     Options {
         heap: 1 << 20,
-        streams: 2,
+        streams: Some(2),
         ring: 8,
         tickets: 2,
         deadline: Some(Duration::from_secs(8)),

@@ -12,8 +12,8 @@ use std::sync::Barrier;
 #[test]
 fn threads_beyond_the_streams_share_one() {
     const THREADS: u64 = 16;
-    let card = Card::new(&Options { streams: 3, ..small() }, false);
-    let node = card.attach("card", Options { streams: 3, ..small() });
+    let card = Card::new(&Options { streams: Some(3), ..small() }, false);
+    let node = card.attach("card", Options { streams: Some(3), ..small() });
     let own = node.stream().expect("free");
     for _ in 0..3 {
         let all = Barrier::new(THREADS as usize);
@@ -52,7 +52,7 @@ fn threads_beyond_the_streams_share_one() {
 /// Replies to calls that nobody waits for are taken in by a thread that finds a buffer in use, whichever stream it has.
 #[test]
 fn a_thread_beyond_the_streams_frees_what_its_calls_used() {
-    let options = Options { streams: 1, ..small() };
+    let options = Options { streams: Some(1), ..small() };
     let card = Card::new(&options, false);
     let node = card.attach("card", options);
     let _own = node.stream().expect("free");

@@ -283,7 +283,7 @@ fn other_ways() -> Vec<Way> {
 }
 
 fn env() -> (Card, &'static Env) {
-    let options = Options { streams: 6, max_outstanding: 4, ..super::small() };
+    let options = Options { streams: Some(6), max_outstanding: 4, ..super::small() };
     let card = Card::new(&options, false);
     let node = Arc::new(card.attach("card", options));
     let kept: &'static Arc<Node> = Box::leak(Box::new(node.clone()));
