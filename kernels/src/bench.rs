@@ -21,7 +21,7 @@ macro_rules! bench_handlers {
     () => {
         $crate::bench::chains!();
         $crate::bench_handlers!(
-            call_host call_nested call_other count empty empty_task log_lines notice pong rank_adds rank_barriers rank_calls rank_copies
+            call_host call_nested call_other count empty empty_task log_lines notice pointers pong rank_adds rank_barriers rank_calls rank_copies
             rank_flags rank_puts rank_signals send_nested spend sum_14 sum_4 sum_6 sum_8 sum_many yields
         );
     };
@@ -386,6 +386,16 @@ pub fn notice(cx: &mut Context, data: BufferPtr<u32>) -> Result<u32, Fault> {
     let data = cx.words(data)?;
     let last = data.get(data.len().wrapping_sub(1)).ok_or_else(|| Fault::msg("an empty buffer"))?;
     Ok(last.load())
+}
+
+/// Adds `factor` times the first element of `x` to that of `y`: a scalar and two buffers, as handlers of vectors take them.
+#[offload(unlisted)]
+pub fn pointers(cx: &mut Context, factor: f32, x: BufferPtr<f32>, y: BufferPtr<f32>) -> Result<(), Fault> {
+    let (x, y) = cx.views((x.read(), y.write()))?;
+    if let (Some(x), Some(y)) = (x.first(), y.first_mut()) {
+        *y += factor * *x;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

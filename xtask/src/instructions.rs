@@ -15,10 +15,12 @@ const LIMITS: [(&str, f64); 4] =
 
 /// The same of rows of calls and puts in two lines, of the heap, which no look at each of its 8,192 holes passes, of a
 /// round over 64 idle streams, of tasks, and of messages between ranks, by their names among the counts.
-const COUNT_LIMITS: [(&str, f64); 13] = [
+const COUNT_LIMITS: [(&str, f64); 15] = [
     ("host_112b", 78.0),
     ("device_112b", 207.0),
     ("host_put_sync", 147.0),
+    ("host_put_8b", 83.0),
+    ("host_get_8b", 83.0),
     ("host_heap", 2000.0),
     ("host_heap_4k", 1400.0),
     ("device_idle_64", 925.0),
@@ -89,7 +91,7 @@ mod tests {
                 r#"{{"host":{sync},"host_in_halves":{halves},"threads_2":{threads},"device_side":{device},
                 "counts":{{"device_task":{task},"device_turn":500,"device_waiting":200,"device_host_call":1000,
                 "host_112b":70,"device_112b":200,"host_put_sync":140,"device_idle_64":900,
-                "host_heap":{heap},"host_heap_4k":1000,
+                "host_put_8b":79,"host_get_8b":79,"host_heap":{heap},"host_heap_4k":1000,
                 "gas_request":70,"gas_serve":{gas},"gas_collect":200}}}}"#
             ))
         };

@@ -15,7 +15,7 @@ pub(super) const FLOORS: [Line; 7] = [
     ("ring of lines", "floor_ring", None),
 ];
 
-pub(super) const CALLS: [Line; 23] = [
+pub(super) const CALLS: [Line; 25] = [
     ("`call_empty`", "call_empty", Some(("gap_ns", 0))),
     ("`call_empty`, gap 50 ns", "call_empty", Some(("gap_ns", 50))),
     ("`call_empty`, gap 500 ns", "call_empty", Some(("gap_ns", 500))),
@@ -25,6 +25,7 @@ pub(super) const CALLS: [Line; 23] = [
     ("`call_112b`", "call_112b", Some(("size", 112))),
     ("`call_512b`", "call_512b", Some(("size", 512))),
     ("`call_1k`", "call_1k", Some(("size", 1024))),
+    ("`call_pointers`", "call_pointers", None),
     ("`call_over_handler` 0.1 µs", "call_over_handler", Some(("handler_ns", 100))),
     ("`call_over_handler` 0.5 µs", "call_over_handler", Some(("handler_ns", 500))),
     ("`call_over_handler` 1 µs", "call_over_handler", Some(("handler_ns", 1000))),
@@ -39,6 +40,7 @@ pub(super) const CALLS: [Line; 23] = [
     ("`streams_turn`, 8", "streams_turn", Some(("streams", 8))),
     ("`streams_turn`, 64", "streams_turn", Some(("streams", 64))),
     ("`call_empty_logs`", "call_empty_logs", Some(("gap_ns", 0))),
+    ("`call_one_processor`", "call_one_processor", None),
 ];
 
 pub(super) const PIPELINES: [Line; 3] = [
@@ -47,13 +49,18 @@ pub(super) const PIPELINES: [Line; 3] = [
     ("`call_unread`, 100,000", "call_unread", None),
 ];
 
-pub(super) const TRANSFERS: [Line; 22] = [
+pub(super) const TRANSFERS: [Line; 27] = [
     ("`put_8b`", "put_8b", Some(("size", 8))),
     ("`get_8b`", "get_8b", Some(("size", 8))),
     ("`put` 4 KiB", "put", Some(("size", 4 << 10))),
     ("`put` 1 MiB", "put", Some(("size", 1 << 20))),
     ("`get` 4 KiB", "get", Some(("size", 4 << 10))),
     ("`get` 1 MiB", "get", Some(("size", 1 << 20))),
+    ("`first_put` 1 MiB", "first_put", Some(("size", 1 << 20))),
+    ("`first_put` 64 MiB", "first_put", Some(("size", 64 << 20))),
+    ("`heap_churn` 10", "heap_churn", Some(("buffers", 10))),
+    ("`heap_churn` 10,000", "heap_churn", Some(("buffers", 10_000))),
+    ("`heap_churn` 100,000", "heap_churn", Some(("buffers", 100_000))),
     ("`copy_dd` 64 KiB", "copy_dd", Some(("size", 64 << 10))),
     ("`copy_dd` 1 MiB", "copy_dd", Some(("size", 1 << 20))),
     ("`copy_dd` 16 MiB", "copy_dd", Some(("size", 16 << 20))),

@@ -6,7 +6,7 @@
 //! and the device is launched several times.
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
-//! `worlds`, `gas`, `xacc` and `modules` measure; `table`, `row`, `goals` and `stats` make figures of samples;
+//! `worlds`, `gas`, `xacc`, `growth` and `modules` measure; `table`, `row`, `goals` and `stats` make figures of samples;
 //! `machine` is what the figures belong to; `instructions` counts instead of measuring, by `callgrind`.
 
 mod ahead;
@@ -16,6 +16,7 @@ mod floors;
 mod gas;
 mod gas_count;
 mod goals;
+mod growth;
 mod instructions;
 mod logging;
 mod machine;
@@ -140,6 +141,7 @@ fn measure(
     let device = &global.device;
     let options = Options { streams: Some(72), heap: 64 << 20, cpu: Some(machine.device()), ..Options::default() };
     let options = global.apply(options);
+    let growing = options.clone();
     let node = runtime.open_with(device, image.clone(), options.clone())?;
     table.add(Key::new("start"), &[node.info().start.as_nanos() as f64], None);
     if wanted("task_switch") {
@@ -164,6 +166,12 @@ fn measure(
             let other = runtime.open_with(device, image.clone(), options)?;
             sleeping::relay_call_asleep(&waiter, &other, table)?;
         }
+    }
+    if device == SHM && wanted("call_one_processor") {
+        let on_one = |wait| {
+            runtime.open_with(device, image.clone(), Options { wait, cpu: Some(machine.host()), ..options.clone() })
+        };
+        sleeping::call_one_processor(&on_one(options.wait)?, &on_one(WaitMode::Sleep)?, table)?;
     }
     if wanted("load_module") || wanted("load_image") {
         modules::measure(runtime, device, options.clone(), table, wanted)?;
@@ -190,6 +198,9 @@ fn measure(
     drop(node);
     if device == SHM && worlds::ROWS.iter().any(|row| wanted(row)) {
         worlds::measure(runtime, image, global, machine, table, wanted)?;
+    }
+    if device == SHM {
+        growth::measure(runtime, device, image, &growing, table, wanted)?;
     }
     if device == SHM && wanted("xacc_run") {
         xacc::run(runtime, machine, table)?;

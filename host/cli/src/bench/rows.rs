@@ -7,7 +7,7 @@ use super::table::{Beside, Key, Table, Unit};
 use super::transfers::{Area, SIZES, SUBMITTED};
 use super::ways::{self, HANDLERS, Handlers};
 use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS};
-use hamr::{Node, SharedStream, Stream};
+use hamr::{Buffer, Node, SharedStream, Stream};
 
 /// What measures a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 79] = [
+const ALL: [(&str, By); 83] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -28,6 +28,7 @@ const ALL: [(&str, By); 79] = [
     ("call_empty", By::Calls),
     ("call_empty_vs_shm", By::Other),
     ("call_asleep", By::Other),
+    ("call_one_processor", By::Other),
     ("call_single", By::Calls),
     ("call_32b", By::Calls),
     ("call_48b", By::Calls),
@@ -35,6 +36,7 @@ const ALL: [(&str, By); 79] = [
     ("call_112b", By::Calls),
     ("call_512b", By::Calls),
     ("call_1k", By::Calls),
+    ("call_pointers", By::Calls),
     ("call_over_handler", By::Calls),
     ("call_start_get", By::Calls),
     ("call_node", By::Calls),
@@ -51,6 +53,8 @@ const ALL: [(&str, By); 79] = [
     ("put_8b", By::Other),
     ("get_8b", By::Other),
     ("put", By::Other),
+    ("first_put", By::Other),
+    ("heap_churn", By::Other),
     ("get", By::Other),
     ("copy_dd", By::Other),
     ("copy_within", By::Other),
@@ -120,6 +124,7 @@ const SHARED: usize = 8;
 /// What a row may use.
 struct Scene<'n> {
     node: &'n Node,
+    buffers: &'n [Buffer<f32>; 2],
     stream: &'n Stream<'n>,
     shared: &'n SharedStream,
     floors: &'n Floors<'n>,
@@ -129,7 +134,6 @@ struct Scene<'n> {
 #[derive(Clone, Copy)]
 enum Against {
     Floor,
-    TwoLines,
     Ring,
     Empty,
     Nothing,
@@ -159,6 +163,7 @@ const ROWS: &[CallRow] = &[
     row(Key::new("call_112b").size(112), Against::Empty, |s| call_112b(s.stream)),
     row(Key::new("call_512b").size(512), Against::Empty, |s| call_words::<64>(s.stream)),
     row(Key::new("call_1k").size(1024), Against::Empty, |s| call_words::<128>(s.stream)),
+    row(Key::new("call_pointers"), Against::Empty, |s| ways::pointers_of(s.stream, s.buffers)),
     row(Key::new("call_start_get"), Against::Empty, |s| ways::in_two_halves(s.stream)),
     row(Key::new("call_node"), Against::Empty, |s| ways::by_node(s.node)),
     row(Key::new("call_shared").vary("threads", 1), Against::Empty, |s| ways::shared(s.shared, 1)),
@@ -166,7 +171,7 @@ const ROWS: &[CallRow] = &[
     row(Key::new("call_await"), Against::Empty, |s| ways::awaited(s.stream)),
     row(Key::new("call_async").unit(Unit::Rate), Against::Ring, |s| call_async::<64>(s.stream)),
     row(Key::new("one_way").unit(Unit::Rate), Against::Ring, |s| one_way(s.stream)),
-    row(Key::new("task_call"), Against::TwoLines, |s| ways::task(s.stream)),
+    row(Key::new("task_call"), Against::Floor, |s| ways::task(s.stream)),
     row(Key::new("host_call"), Against::Floor, |s| ways::from_device(s.stream)),
     CallRow { every: 2, ..row(WINDOW.vary("window", 1), Against::Ring, |s| call_async::<1>(s.stream)) },
     CallRow { every: 2, ..row(WINDOW.vary("window", 2), Against::Ring, |s| call_async::<2>(s.stream)) },
@@ -193,6 +198,7 @@ pub(crate) fn measure_calls(
 ) -> Result<(), BoxError> {
     let floors = Floors::new(node)?;
     let gaps = GAPS.map(Gap::new);
+    let buffers = [node.buffer(&[1.0; 16])?, node.buffer(&[0.0; 16])?];
     let shared = (0..SHARED).map(|_| node.shared_stream()).collect::<Result<Vec<_>, _>>()?;
     let streams = (0..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
     for stream in &streams {
@@ -216,7 +222,7 @@ pub(crate) fn measure_calls(
             }
         }
         let shared = shared.get(repetition % SHARED).ok_or("no stream")?;
-        let scene = Scene { node, stream, shared, floors: &floors };
+        let scene = Scene { node, buffers: &buffers, stream, shared, floors: &floors };
         for row in ROWS.iter().filter(|row| repetition % row.every == 0 && wanted(row.key.name)) {
             let beside = Measured::new(row.against, &floors, stream, repetition)?;
             table.add(row.key.spell(beside.spell), &(row.measure)(&scene)?, beside.beside());
@@ -251,10 +257,6 @@ impl Measured {
             Against::Floor => {
                 let floor = floor()?;
                 ("floor", floor.best().to_vec(), floor.spell())
-            }
-            Against::TwoLines => {
-                let floor = floors.two_lines(repetition, Gap::NONE)?;
-                ("two lines", floor.best().to_vec(), floor.spell())
             }
             Against::Ring => ("ring of lines", floors.ring()?.best().to_vec(), floor()?.spell()),
             Against::Empty => ("call_empty", calls::call_empty(stream, Gap::NONE)?, floor()?.spell()),
@@ -365,8 +367,8 @@ pub(crate) fn measure_transfers(
     if wanted("chain_16") {
         for repetition in 0..REPETITIONS {
             let spell = floors.one_line(repetition, Gap::NONE)?.spell();
-            let (ours, one) = area.chain_16()?;
-            table.add(Key::new("chain_16").spell(spell), &[ours], Some(Beside { what: "one call", ns: &[one] }));
+            let (ours, one) = area.chain_16(&stream)?;
+            table.add(Key::new("chain_16").spell(spell), &[ours], Some(Beside { what: "its bytes", ns: &[one] }));
         }
     }
     for _ in 0..REPETITIONS {

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Samples of one repetition, a round trip each.
 const SAMPLES: u32 = 100;
+/// Calls of one sample on one processor, of which each may take half a millisecond.
+const ON_ONE: u32 = 20;
 /// The pause before each round trip, after which both sides sleep.
 const PAUSE: Duration = Duration::from_micros(60);
 
@@ -26,6 +28,23 @@ pub(crate) fn call_asleep(node: &Node, cpu: usize, table: &mut Table) -> Result<
         let floor = sample(|| doorbells.round_trip())?;
         let calls = sample(|| call(&stream))?;
         table.add(Key::new("call_asleep"), &calls, Some(Beside { what: "eventfds", ns: &floor }));
+    }
+    Ok(())
+}
+
+/// Adds the row `call_one_processor`: the device has this program's processor, beside a device there that sleeps at once.
+pub(crate) fn call_one_processor(node: &Node, asleep: &Node, table: &mut Table) -> Result<(), BoxError> {
+    let (stream, to_asleep) = (node.stream()?, asleep.stream()?);
+    let each = |stream: &Stream<'_>| -> Result<f64, BoxError> {
+        let begin = Instant::now();
+        for _ in 0..ON_ONE {
+            call(stream)?;
+        }
+        Ok(begin.elapsed().as_nanos() as f64 / f64::from(ON_ONE))
+    };
+    for _ in 0..REPETITIONS {
+        let floor = each(&to_asleep)?;
+        table.add(Key::new("call_one_processor"), &[each(&stream)?], Some(Beside { what: "asleep", ns: &[floor] }));
     }
     Ok(())
 }

@@ -4,8 +4,8 @@
 use super::floors::Gap;
 use super::instructions::{host_submit, host_take};
 use super::{BoxError, PER_SAMPLE, SAMPLES};
-use hamr::{Node, SharedStream, Stream};
-use hamr_kernels::bench::{call_host, empty, empty_task, spend};
+use hamr::{Buffer, Node, SharedStream, Stream};
+use hamr_kernels::bench::{call_host, empty, empty_task, pointers, spend};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -18,6 +18,12 @@ const SINGLE: usize = 4000;
 /// `Node::sync`: an empty call on the thread's own stream.
 pub(crate) fn by_node(node: &Node) -> Result<Vec<f64>, BoxError> {
     (0..SAMPLES).map(|_| Gap::NONE.sample(|| Ok(node.sync(empty::with())?))).collect()
+}
+
+/// A call with a scalar and two buffers.
+pub(crate) fn pointers_of(stream: &Stream<'_>, [x, y]: &[Buffer<f32>; 2]) -> Result<Vec<f64>, BoxError> {
+    let once = |_| Gap::NONE.sample(|| Ok(stream.sync(pointers::with(0.5, x.ptr(), y.ptr()))?));
+    (0..SAMPLES).map(once).collect()
 }
 
 /// An empty task.

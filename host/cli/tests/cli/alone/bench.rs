@@ -44,10 +44,15 @@ fn rows_state_their_spell_and_what_is_beside_them() {
 /// `load_image`, which build further images.
 #[test]
 fn rows_of_copies_tasks_worlds_and_barriers_have_values() {
-    const ROWS: [(&str, Option<&str>); 22] = [
+    const ROWS: [(&str, Option<&str>); 27] = [
         ("copy_dd", Some("memcpy")),
         ("copy_within", Some("memcpy")),
-        ("task_call", Some("two lines")),
+        ("task_call", Some("floor")),
+        ("call_pointers", Some("call_empty")),
+        ("call_one_processor", Some("asleep")),
+        ("heap_churn", Some("10 buffers")),
+        ("first_put", Some("copy into new memory")),
+        ("chain_16", Some("its bytes")),
         ("host_call", Some("floor")),
         ("host_call_send", Some("one_way")),
         ("relay_call_asleep", Some("the two apart")),
