@@ -21,6 +21,9 @@ gex_OP_t gex_AD_QueryOps(gex_AD_t ad);
 void gex_AD_SetCData(gex_AD_t ad, const void *val);
 void *gex_AD_QueryCData(gex_AD_t ad);
 
+/* The compiler knows an operation only where it is inlined, also in code that it takes for cold. */
+#define HAMR_GEX_AD_INLINED static inline __attribute__((__always_inline__))
+
 /* What the inlined operations read of a domain. The library has the same structure (src/ratomic.rs). */
 struct hamr_gex_ad {
   gex_DT_t data_type;
@@ -29,7 +32,7 @@ struct hamr_gex_ad {
   gex_Rank_t size;
 };
 /* Where a number is in this process; NULL: the library tells. */
-static inline void *hamr_gex_ad_at(gex_AD_t ad, gex_DT_t data_type, gex_OP_t op, gex_Rank_t rank, const void *addr,
+HAMR_GEX_AD_INLINED void *hamr_gex_ad_at(gex_AD_t ad, gex_DT_t data_type, gex_OP_t op, gex_Rank_t rank, const void *addr,
                                    gex_Flags_t flags, size_t nbytes) {
   if (ad->data_type == data_type && (ad->ops & op) && rank < ad->size && !(flags & GEX_FLAG_RANK_IS_JOBRANK)) {
     const struct hamr_gex_mapped *const there = &hamr_gex_mapped[ad->jobranks ? ad->jobranks[rank] : rank];
@@ -38,35 +41,35 @@ static inline void *hamr_gex_ad_at(gex_AD_t ad, gex_DT_t data_type, gex_OP_t op,
   }
   return NULL;
 }
-#define HAMR_GEX_AD_DO(op, is)                          \
-  case GEX_OP_##op: (void)(is); return 1;               \
+#define HAMR_GEX_AD_DO(op, is)                                                                                            \
+  case GEX_OP_##op: (void)(is); return 1;                                                                                 \
   case GEX_OP_F##op: was = (is); break;
 /* 0: it has done nothing. */
-#define HAMR_GEX_AD_INLINE(DT, T)                                                                                   \
-  static inline int hamr_gex_ad_inline_##DT(gex_AD_t ad, T *result_p, gex_Rank_t rank, void *addr, gex_OP_t op, T a, \
-                                            T b, gex_Flags_t flags) {                                               \
-    T was = a, *const at = (T *)hamr_gex_ad_at(ad, GEX_DT_##DT, op, rank, addr, flags, sizeof(T));                  \
-    if (__builtin_expect(!at, 0)) return 0;                                                                         \
-    switch (op) {                                                                                                   \
-      HAMR_GEX_AD_DO(ADD, __atomic_fetch_add(at, a, __ATOMIC_ACQ_REL))                                              \
-      HAMR_GEX_AD_DO(SUB, __atomic_fetch_sub(at, a, __ATOMIC_ACQ_REL))                                              \
-      HAMR_GEX_AD_DO(INC, __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL))                                              \
-      HAMR_GEX_AD_DO(DEC, __atomic_fetch_sub(at, 1, __ATOMIC_ACQ_REL))                                              \
-      HAMR_GEX_AD_DO(AND, __atomic_fetch_and(at, a, __ATOMIC_ACQ_REL))                                              \
-      HAMR_GEX_AD_DO(OR, __atomic_fetch_or(at, a, __ATOMIC_ACQ_REL))                                                \
-      HAMR_GEX_AD_DO(XOR, __atomic_fetch_xor(at, a, __ATOMIC_ACQ_REL))                                              \
-      case GEX_OP_CAS:                                                                                              \
-      case GEX_OP_FCAS:                                                                                             \
-        (void)__atomic_compare_exchange_n(at, &was, b, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);                      \
-        if (op == GEX_OP_CAS) return 1;                                                                             \
-        break;                                                                                                      \
-      case GEX_OP_SWAP: was = __atomic_exchange_n(at, a, __ATOMIC_ACQ_REL); break;                                  \
-      case GEX_OP_GET: was = __atomic_load_n(at, __ATOMIC_ACQUIRE); break;                                          \
-      case GEX_OP_SET: __atomic_store_n(at, a, __ATOMIC_RELEASE); return 1;                                         \
-      default: return 0;                                                                                            \
-    }                                                                                                               \
-    if (result_p) *result_p = was;                                                                                  \
-    return 1;                                                                                                       \
+#define HAMR_GEX_AD_INLINE(DT, T)                                                                                         \
+  HAMR_GEX_AD_INLINED int hamr_gex_ad_inline_##DT(gex_AD_t ad, T *result_p, gex_Rank_t rank, void *addr, gex_OP_t op, T a, \
+                                            T b, gex_Flags_t flags) {                                                     \
+    T was = a, *const at = (T *)hamr_gex_ad_at(ad, GEX_DT_##DT, op, rank, addr, flags, sizeof(T));                        \
+    if (__builtin_expect(!at, 0)) return 0;                                                                               \
+    switch (op) {                                                                                                         \
+      HAMR_GEX_AD_DO(ADD, __atomic_fetch_add(at, a, __ATOMIC_ACQ_REL))                                                    \
+      HAMR_GEX_AD_DO(SUB, __atomic_fetch_sub(at, a, __ATOMIC_ACQ_REL))                                                    \
+      HAMR_GEX_AD_DO(INC, __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL))                                                    \
+      HAMR_GEX_AD_DO(DEC, __atomic_fetch_sub(at, 1, __ATOMIC_ACQ_REL))                                                    \
+      HAMR_GEX_AD_DO(AND, __atomic_fetch_and(at, a, __ATOMIC_ACQ_REL))                                                    \
+      HAMR_GEX_AD_DO(OR, __atomic_fetch_or(at, a, __ATOMIC_ACQ_REL))                                                      \
+      HAMR_GEX_AD_DO(XOR, __atomic_fetch_xor(at, a, __ATOMIC_ACQ_REL))                                                    \
+      case GEX_OP_CAS:                                                                                                    \
+      case GEX_OP_FCAS:                                                                                                   \
+        (void)__atomic_compare_exchange_n(at, &was, b, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);                            \
+        if (op == GEX_OP_CAS) return 1;                                                                                   \
+        break;                                                                                                            \
+      case GEX_OP_SWAP: was = __atomic_exchange_n(at, a, __ATOMIC_ACQ_REL); break;                                        \
+      case GEX_OP_GET: was = __atomic_load_n(at, __ATOMIC_ACQUIRE); break;                                                \
+      case GEX_OP_SET: __atomic_store_n(at, a, __ATOMIC_RELEASE); return 1;                                               \
+      default: return 0;                                                                                                  \
+    }                                                                                                                     \
+    if (result_p) *result_p = was;                                                                                        \
+    return 1;                                                                                                             \
   }
 HAMR_GEX_AD_INLINE(I32, int32_t)
 HAMR_GEX_AD_INLINE(U32, uint32_t)
@@ -75,20 +78,20 @@ HAMR_GEX_AD_INLINE(U64, uint64_t)
 #define hamr_gex_ad_inline_FLT(ad, result_p, rank, addr, op, a, b, flags) 0
 #define hamr_gex_ad_inline_DBL(ad, result_p, rank, addr, op, a, b, flags) 0
 
-#define HAMR_GEX_AD(DT, T)                                                                                          \
-  void hamr_gex_ad_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr, gex_OP_t opcode, T operand1, \
-                        T operand2, gex_Flags_t flags);                                                             \
-  static inline int gex_AD_OpNBI_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr,                \
-                                      gex_OP_t opcode, T operand1, T operand2, gex_Flags_t flags) {                 \
-    if (!__builtin_constant_p(opcode) ||                                                                            \
-        !hamr_gex_ad_inline_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags))              \
-      hamr_gex_ad_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags);                        \
-    return 0;                                                                                                       \
-  }                                                                                                                 \
-  static inline gex_Event_t gex_AD_OpNB_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr,         \
-                                             gex_OP_t opcode, T operand1, T operand2, gex_Flags_t flags) {          \
-    gex_AD_OpNBI_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags);                         \
-    return GEX_EVENT_INVALID;                                                                                       \
+#define HAMR_GEX_AD(DT, T)                                                                                                \
+  void hamr_gex_ad_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr, gex_OP_t opcode, T operand1,       \
+                        T operand2, gex_Flags_t flags);                                                                   \
+  HAMR_GEX_AD_INLINED int gex_AD_OpNBI_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr,                \
+                                      gex_OP_t opcode, T operand1, T operand2, gex_Flags_t flags) {                       \
+    if (!__builtin_constant_p(opcode) ||                                                                                  \
+        !hamr_gex_ad_inline_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags))                    \
+      hamr_gex_ad_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags);                              \
+    return 0;                                                                                                             \
+  }                                                                                                                       \
+  HAMR_GEX_AD_INLINED gex_Event_t gex_AD_OpNB_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr,         \
+                                             gex_OP_t opcode, T operand1, T operand2, gex_Flags_t flags) {                \
+    gex_AD_OpNBI_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags);                               \
+    return GEX_EVENT_INVALID;                                                                                             \
   }
 HAMR_GEX_AD(I32, int32_t)
 HAMR_GEX_AD(U32, uint32_t)
