@@ -79,6 +79,7 @@ mod options;
 mod origin;
 pub mod pci;
 mod process;
+mod processors;
 mod program;
 #[cfg(feature = "qemu")]
 pub mod qemu;
