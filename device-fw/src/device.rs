@@ -342,7 +342,7 @@ impl<'s, B: Board> Device<'s, B> {
             return;
         }
         let Ok(own) = poller.window().word(word::DEVICE_WAIT) else { return };
-        match self.idle_state.next::<B::Order>(own, self.board.micros(), patience::must_sleep()) {
+        match self.idle_state.next::<B::Order>(own, self.board.micros()) {
             // A poll of an image without a system needs no pause: its rounds are long.
             IdleStep::Poll if cfg!(hamr_bare) => {}
             IdleStep::Poll => patience::rest(),

@@ -5,7 +5,7 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Word;
-use hamr_comm::am::{Idle, IdleStep, Waiter};
+use hamr_comm::am::{Idle, IdleStep, Waiter, patience};
 use hamr_comm::handshake::IdlePolicy;
 
 /// Rounds between two readings of the clock: some microseconds, since a round's extra polls take as
@@ -48,10 +48,10 @@ impl IdleState {
         !self.idle.is_spinning() || idle_rounds & CLOCK_MASK == 0 || self.idle_policy.spin_us == 0
     }
 
-    /// A round found nothing, and the clock shows `now`. `must_sleep`: the time of polling is over.
-    pub(crate) fn next<F: Order>(&mut self, own: Word<'_>, now: u64, must_sleep: bool) -> IdleStep {
+    /// A round found nothing, and the clock shows `now`.
+    pub(crate) fn next<F: Order>(&mut self, own: Word<'_>, now: u64) -> IdleStep {
         let spin_us = Some(self.idle_policy.spin_us).filter(|spin| *spin != FOR_EVER);
-        let step = self.idle.step(now, spin_us.map(|spin| if must_sleep { 0 } else { spin.into() }));
+        let step = self.idle.step(now, spin_us.map(|spin| patience::limit(spin.into())));
         if step == IdleStep::PrepareWait {
             self.waiter.prepare_wait::<F>(own);
         }
@@ -80,7 +80,7 @@ mod tests {
     use hamr_comm::abi::window::Window;
 
     fn step(idle_state: &mut IdleState, own: Word<'_>, now: u64) -> &'static str {
-        match idle_state.next::<Coherent>(own, now, false) {
+        match idle_state.next::<Coherent>(own, now) {
             IdleStep::Poll => "poll",
             IdleStep::PrepareWait => "armed",
             IdleStep::Sleep => "sleep",

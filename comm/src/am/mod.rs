@@ -32,6 +32,11 @@ pub mod patience {
     pub const fn must_sleep() -> bool {
         false
     }
+
+    /// All of them.
+    pub const fn limit(spin_us: u64) -> u64 {
+        spin_us
+    }
 }
 mod pauses;
 mod poller;

@@ -30,6 +30,9 @@ const LATE_US: u64 = 200;
 /// Waits sleep at once for so many times of what came back late, so that further tries cost little.
 const SLEEPS: u64 = 64;
 const LONGEST_US: u64 = 1_000_000;
+/// Waits on a shared processor sleep after so many microseconds, about what a sleep and its end cost: each of many that
+/// poll there is in the others' way.
+const SHARED_US: u64 = 20;
 
 std::thread_local! {
     static HERE: Cell<Patience> = const { Cell::new(Patience::new()) };
@@ -51,10 +54,16 @@ pub fn must_sleep() -> bool {
     HERE.with(Cell::get).must_sleep(&mut Kernel)
 }
 
+/// For how many of so many microseconds a wait that can sleep rests before it does.
+#[inline]
+pub fn limit(spin_us: u64) -> u64 {
+    HERE.with(Cell::get).limit(spin_us, &mut Kernel)
+}
+
 /// Does the processor belong to others as well? Then a rest is a turn of theirs, and no pause.
 #[inline]
 pub fn is_shared() -> bool {
-    HERE.with(Cell::get).is_shared()
+    HERE.with(Cell::get).is_shared
 }
 
 /// What a thread asks of its system.
@@ -95,6 +104,7 @@ struct Patience {
     pauses: u32,
     /// Times that it yields before it looks at the count.
     group: u32,
+    is_shared: bool,
     /// The count at the last look.
     switches: u64,
     /// Until when waits sleep at once; 0: they do not.
@@ -103,7 +113,7 @@ struct Patience {
 
 impl Patience {
     const fn new() -> Self {
-        Self { pauses: 0, group: 1, switches: 0, until: 0 }
+        Self { pauses: 0, group: 1, is_shared: false, switches: 0, until: 0 }
     }
 
     #[inline]
@@ -130,8 +140,8 @@ impl Patience {
         self.group -= 1;
         if self.group == 0 {
             let switches = system.switches();
-            let is_taken = core::mem::replace(&mut self.switches, switches) != switches;
-            (self.pauses, self.group) = if is_taken { (0, GROUP) } else { (TRY_EVERY, 1) };
+            self.is_shared = core::mem::replace(&mut self.switches, switches) != switches;
+            (self.pauses, self.group) = if self.is_shared { (0, GROUP) } else { (TRY_EVERY, 1) };
         }
     }
 
@@ -141,8 +151,12 @@ impl Patience {
     }
 
     #[inline]
-    fn is_shared(self) -> bool {
-        self.pauses == 0
+    fn limit(self, spin_us: u64, system: &mut impl System) -> u64 {
+        match self {
+            _ if self.must_sleep(system) => 0,
+            _ if self.is_shared => spin_us.min(SHARED_US),
+            _ => spin_us,
+        }
     }
 }
 
@@ -192,7 +206,8 @@ mod tests {
         let (mut system, mut patience) = (Fake::new(false, 0), Patience::new());
         let rests = u64::from(TRY_EVERY) * 10;
         assert_eq!(system.rests(&mut patience, rests), 10);
-        assert!(!patience.is_shared() && !patience.must_sleep(&mut system));
+        assert!(!patience.is_shared && !patience.must_sleep(&mut system));
+        assert_eq!(patience.limit(300, &mut system), 300);
     }
 
     #[test]
@@ -200,7 +215,8 @@ mod tests {
         let (mut system, mut patience) = (Fake::new(true, 2), Patience::new());
         assert_eq!(system.rests(&mut patience, 1600), 1600);
         assert_eq!(system.looks, 1 + 1599 / u64::from(GROUP));
-        assert!(patience.is_shared() && !patience.must_sleep(&mut system), "the others poll as well");
+        assert!(patience.is_shared && !patience.must_sleep(&mut system), "the others poll as well");
+        assert_eq!([300, 7].map(|spin| patience.limit(spin, &mut system)), [SHARED_US, 7]);
     }
 
     #[test]
@@ -210,7 +226,7 @@ mod tests {
             system.takes = takes;
             let rests = u64::from(TRY_EVERY + 2 * GROUP);
             system.rests(&mut patience, rests);
-            assert_eq!(patience.is_shared(), takes);
+            assert_eq!(patience.is_shared, takes);
         }
     }
 
@@ -221,7 +237,7 @@ mod tests {
         assert!(!patience.must_sleep(&mut system));
         system.us = 3000;
         system.rests(&mut patience, 1);
-        assert!(patience.must_sleep(&mut system));
+        assert!(patience.must_sleep(&mut system) && patience.limit(300, &mut system) == 0);
         system.now += 3000 * SLEEPS - 1;
         assert!(patience.must_sleep(&mut system));
         system.now += 1;

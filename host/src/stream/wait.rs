@@ -169,7 +169,7 @@ impl<'i> Wait<'i> {
     /// The step for a device that notifies.
     fn idle(&mut self, now: Instant, until: Instant) {
         let device = self.device;
-        let spin = device.options.spin_time().map(|spin| if patience::must_sleep() { 0 } else { micros(spin) });
+        let spin = device.options.spin_time().map(|spin| patience::limit(micros(spin)));
         match self.idle.step(HostMoment(now), spin) {
             IdleStep::Poll => {
                 patience::rest();
