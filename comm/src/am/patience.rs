@@ -23,6 +23,8 @@ use std::time::Instant;
 
 /// Rests with a pause between two tries of a thread that is alone: about a millisecond.
 const TRY_EVERY: u32 = 4096;
+/// And before the first.
+const FIRST: u32 = 256;
 /// Times that a thread yields between two looks at the kernel's count.
 const GROUP: u32 = 16;
 /// A processor that comes back later than this, in microseconds, had a thread that computes.
@@ -113,7 +115,7 @@ struct Patience {
 
 impl Patience {
     const fn new() -> Self {
-        Self { pauses: 0, group: 1, is_shared: false, switches: 0, until: 0 }
+        Self { pauses: FIRST, group: 1, is_shared: false, switches: 0, until: 0 }
     }
 
     #[inline]
@@ -136,6 +138,9 @@ impl Patience {
         let took = now.saturating_sub(begin);
         if took >= LATE_US {
             self.until = now + (took * SLEEPS).min(LONGEST_US);
+            // Beside one that computes each yield comes back late.
+            (self.is_shared, self.pauses, self.group) = (false, TRY_EVERY, 1);
+            return;
         }
         self.group -= 1;
         if self.group == 0 {
@@ -213,6 +218,7 @@ mod tests {
     #[test]
     fn a_thread_that_shares_yields_at_each_rest_and_looks_once_a_group() {
         let (mut system, mut patience) = (Fake::new(true, 2), Patience::new());
+        system.rests(&mut patience, FIRST.into());
         assert_eq!(system.rests(&mut patience, 1600), 1600);
         assert_eq!(system.looks, 1 + 1599 / u64::from(GROUP));
         assert!(patience.is_shared && !patience.must_sleep(&mut system), "the others poll as well");
@@ -233,18 +239,19 @@ mod tests {
     #[test]
     fn waits_sleep_beside_a_thread_that_computes_and_try_again_later() {
         let (mut system, mut patience) = (Fake::new(true, LATE_US - 1), Patience::new());
-        system.rests(&mut patience, 10);
-        assert!(!patience.must_sleep(&mut system));
+        system.rests(&mut patience, u64::from(FIRST) + 10);
+        assert!(patience.is_shared && !patience.must_sleep(&mut system));
         system.us = 3000;
         system.rests(&mut patience, 1);
         assert!(patience.must_sleep(&mut system) && patience.limit(300, &mut system) == 0);
+        assert_eq!(system.rests(&mut patience, 100), 0, "the next one would come back late as well");
         system.now += 3000 * SLEEPS - 1;
         assert!(patience.must_sleep(&mut system));
         system.now += 1;
         assert!(!patience.must_sleep(&mut system));
         // However late it came, for a second at most.
         system.us = u64::MAX / SLEEPS / 2;
-        system.rests(&mut patience, 1);
+        assert_eq!(system.rests(&mut patience, u64::from(TRY_EVERY)), 1);
         system.now += LONGEST_US;
         assert!(!patience.must_sleep(&mut system));
     }
