@@ -10,7 +10,7 @@ use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window, Word};
 #[cfg(feature = "tasks")]
 use hamr_comm::am::Tasks;
-use hamr_comm::am::{IdleStep, MAX_QUEUES, Pauses, Poller, Round, SetupError};
+use hamr_comm::am::{IdleStep, MAX_QUEUES, Pauses, Poller, Round, SetupError, patience};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{Accepted, DeviceHandshake, DeviceProfile, Refused};
 use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
@@ -343,7 +343,9 @@ impl<'s, B: Board> Device<'s, B> {
         }
         let Ok(own) = poller.window().word(word::DEVICE_WAIT) else { return };
         match self.idle_state.next::<B::Order>(own, self.board.micros()) {
-            IdleStep::Poll => {}
+            // A poll of an image without a system needs no pause: its rounds are long.
+            IdleStep::Poll if cfg!(hamr_bare) => {}
+            IdleStep::Poll => patience::rest(),
             IdleStep::PrepareWait => {
                 // A policy without polls, or a clock in large steps, comes here before `NO_MORE_WORK`.
                 notify_of_replies(poller, &mut self.board);

@@ -5,7 +5,7 @@ use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::Word;
-use hamr_comm::am::{Idle, IdleStep, Waiter};
+use hamr_comm::am::{Idle, IdleStep, Waiter, patience};
 use hamr_comm::handshake::IdlePolicy;
 
 /// Rounds between two readings of the clock: some microseconds, since a round's extra polls take as
@@ -51,7 +51,7 @@ impl IdleState {
     /// A round found nothing, and the clock shows `now`.
     pub(crate) fn next<F: Order>(&mut self, own: Word<'_>, now: u64) -> IdleStep {
         let spin_us = Some(self.idle_policy.spin_us).filter(|spin| *spin != FOR_EVER);
-        let step = self.idle.step(now, spin_us.map(u64::from));
+        let step = self.idle.step(now, spin_us.map(|spin| patience::limit(spin.into())));
         if step == IdleStep::PrepareWait {
             self.waiter.prepare_wait::<F>(own);
         }

@@ -8,6 +8,8 @@
 //! of the program, and this may be one in another language.
 
 use crate::Error;
+use hamr_comm::abi::preamble::FOR_EVER;
+use hamr_comm::am::patience;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, fstat};
@@ -60,6 +62,11 @@ impl Doorbells {
         [self.theirs.own.as_fd(), self.theirs.host.as_fd()]
     }
 
+    /// The same for a thread of this process.
+    pub(crate) fn for_thread(&self) -> Result<[OwnedFd; 2], Error> {
+        Ok([copy(&self.theirs.own)?, copy(&self.theirs.host)?])
+    }
+
     /// What the other ranks of a world notify the device by.
     pub(crate) fn for_rank(&self) -> Result<OwnedFd, Error> {
         copy(&self.host.device)
@@ -102,8 +109,17 @@ impl HostDoorbells {
         let _ = rustix::io::write(&*self.woken, &NOTIFICATION);
     }
 
+    /// [`crate::link::Link::wait`] of a link whose device ends when `end` is readable.
+    pub(crate) fn wait(&self, end: &OwnedFd, max_us: u32) {
+        match max_us {
+            0 => patience::rest(),
+            FOR_EVER => self.sleep(end, None),
+            us => self.sleep(end, Some(Duration::from_micros(us.into()))),
+        }
+    }
+
     /// Sleeps until the device notifies or `end` is readable, or until `limit` has passed.
-    pub(crate) fn sleep(&self, end: &OwnedFd, limit: Option<Duration>) {
+    fn sleep(&self, end: &OwnedFd, limit: Option<Duration>) {
         let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
         let doorbells = [&*self.notified, &*self.woken];
         let mut fds = [doorbells[0], doorbells[1], end].map(|fd| PollFd::new(fd, PollFlags::IN));
@@ -124,10 +140,11 @@ impl HostDoorbells {
 
 /// Another descriptor of the same socket.
 fn copy(doorbell: &OwnedFd) -> Result<OwnedFd, Error> {
-    fcntl_dupfd_cloexec(doorbell, 0).map_err(Error::os("copying a doorbell for another process"))
+    fcntl_dupfd_cloexec(doorbell, 0).map_err(Error::os("copying a doorbell"))
 }
 
-fn event() -> Result<OwnedFd, Errno> {
+/// A doorbell of this process alone.
+pub(crate) fn event() -> Result<OwnedFd, Errno> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
 

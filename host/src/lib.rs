@@ -81,6 +81,7 @@ mod node_number;
 mod options;
 pub mod pci;
 mod process;
+mod processors;
 mod program;
 #[cfg(feature = "qemu")]
 pub mod qemu;

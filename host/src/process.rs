@@ -5,8 +5,8 @@ use crate::doorbells::Doorbells;
 use crate::launcher::LaunchRequest;
 use crate::link::{Capabilities, HostEnds, Link, Peer};
 use crate::{Error, ImageFile};
-use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::am::patience;
 use hamr_qemu::origin::Origin;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -221,11 +221,10 @@ impl Link for ProcessLink {
         }
     }
     fn wait(&self, max_us: u32) {
-        let limit = Duration::from_micros(max_us.into());
         match &self.doorbells {
-            _ if max_us == 0 => std::hint::spin_loop(),
-            Some(doorbells) => doorbells.host.sleep(&self.end(), (max_us != FOR_EVER).then_some(limit)),
-            None => std::thread::sleep(limit),
+            _ if max_us == 0 => patience::rest(),
+            Some(doorbells) => doorbells.host.wait(&self.end(), max_us),
+            None => std::thread::sleep(Duration::from_micros(max_us.into())),
         }
     }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {

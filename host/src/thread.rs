@@ -1,6 +1,7 @@
 //! Ranks that are threads of this process (`thread` in device specs), over their homes in a world's
 //! memory: for tests of programs, and for a launcher that is a rank itself.
 
+use crate::doorbells::{self, Doorbells};
 use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::{Capabilities, Link, Peer};
 use crate::program::{self, PROGRAM_CONFIG};
@@ -8,6 +9,7 @@ use crate::{Error, Target};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_device_fw::hosted::thread::serve;
 use hamr_qemu::origin::Origin;
+use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -43,20 +45,40 @@ impl Launcher for ThreadLauncher {
 
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (seen, Home { rank, world, window, rank_doorbells, .. }) = (stop.clone(), home);
+        let (seen, Home { rank, world, window, doorbells, rank_doorbells, .. }) = (stop.clone(), home);
         let table = program::table();
-        let serve = move || serve(&*world, rank, rank_doorbells, table, PROGRAM_CONFIG, &seen);
+        let own = doorbells.for_thread()?;
+        let end = Arc::new(doorbells::event().map_err(Error::os("making a doorbell"))?);
+        let ends = End(end.clone());
+        let serve = move || {
+            let _ends = ends;
+            serve(&*world, rank, own, rank_doorbells, table, PROGRAM_CONFIG, &seen)
+        };
         let thread = std::thread::Builder::new().name(request.device.into()).spawn(serve);
         let thread = thread.map_err(Error::io("starting the thread of a rank"))?;
-        Ok(Box::new(ThreadLink { window, stop, state: Mutex::new(State::Runs(thread)), origin: Origin::here() }))
+        let state = Mutex::new(State::Runs(thread));
+        Ok(Box::new(ThreadLink { window, doorbells, stop, end, state, origin: Origin::here() }))
     }
 }
 
 struct ThreadLink {
     window: Window<Shared>,
+    doorbells: Arc<Doorbells>,
     stop: Arc<AtomicBool>,
+    /// Readable when the thread has ended.
+    end: Arc<OwnedFd>,
     state: Mutex<State>,
     origin: Origin,
+}
+
+/// Says that its thread has ended, also by a panic.
+struct End(Arc<OwnedFd>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // Nothing else was written.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
 }
 
 enum State {
@@ -89,19 +111,24 @@ impl Link for ThreadLink {
             device_reaches_host: true,
             coherent: true,
             line_read_atomic: false,
-            doorbell: false,
+            doorbell: true,
             world: true,
         }
     }
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
-    fn notify(&self) {}
+    fn notify(&self) {
+        self.doorbells.host.notify();
+    }
     fn wait(&self, max_us: u32) {
-        match max_us {
-            0 => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(max_us.into())),
-        }
+        self.doorbells.host.wait(&self.end, max_us);
+    }
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        self.doorbells.host.descriptors().into_iter().chain([self.end.clone()]).collect()
+    }
+    fn wake(&self) {
+        self.doorbells.host.wake();
     }
     fn peer(&self) -> Peer {
         let mut state = self.state();
@@ -119,6 +146,7 @@ impl Link for ThreadLink {
     /// mapped for itself.
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
+        self.notify();
         let begin = Instant::now();
         while self.peer() == Peer::Alive {
             if begin.elapsed() > LEAVE {

@@ -398,7 +398,7 @@ pub fn a_lost_device_wakes_its_host(kind: Kind) {
 }
 
 /// Seconds of processor time that `process` has used.
-fn used(process: u32) -> f64 {
+pub fn used(process: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks: u64 = [11, 12].iter().filter_map(|i| fields.get(*i)?.parse::<u64>().ok()).sum();

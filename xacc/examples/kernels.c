@@ -1,6 +1,8 @@
 // The loops of kernels.rs in C, as fast as gcc makes them: a kernel with vector lanes for the sum, pointers that do not alias, arrays
-// that begin at different places of a page. usage: kernels jacobi REPETITIONS NI NJ NK | kernels axpy|dot REPETITIONS N
+// that begin at different places of a page. usage: kernels jacobi REPETITIONS NI NJ NK | kernels bytes REPETITIONS NI NJ
+// | kernels axpy|dot REPETITIONS N
 // Prints seconds and a checksum.
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +59,15 @@ __attribute__((noinline)) static double dot(long n, const double *restrict x, co
   return sum;
 }
 
+__attribute__((noinline)) static void bytes(const long n[2], const uint8_t *restrict from, uint8_t *restrict to) {
+  for (long i = 1; i < n[0] - 1; i++) for (long j = 1; j < n[1] - 1; j++) {
+    const uint8_t *at = from + i * n[1] + j;
+    to[i * n[1] + j] = (at[-n[1]] + at[n[1]] + at[-1] + at[1]) / 4;
+  }
+}
+
 int main(int argc, char **argv) {
-  if (argc < 4 || (argc < 6 && !strcmp(argv[1], "jacobi"))) return 2;
+  if (argc < 4 || (argc < 6 && !strcmp(argv[1], "jacobi")) || (argc < 5 && !strcmp(argv[1], "bytes"))) return 2;
   long repetitions = atol(argv[2]);
   double checksum = 0, start;
   if (!strcmp(argv[1], "jacobi")) {
@@ -71,6 +80,13 @@ int main(int argc, char **argv) {
     }
     start = now();
     for (long r = 0; r < repetitions; r++) checksum += jacobi(n, I, J, m);
+  } else if (!strcmp(argv[1], "bytes")) {
+    long n[2] = {atol(argv[3]), atol(argv[4])};
+    uint8_t *from = malloc(n[0] * n[1]), *to = calloc(n[0], n[1]);
+    for (long i = 0; i < n[0]; i++) for (long j = 0; j < n[1]; j++) from[i * n[1] + j] = 7 * i + 13 * j;
+    start = now();
+    for (long r = 0; r < repetitions; r++) bytes(n, from, to);
+    checksum = to[n[0] / 2 * n[1] + n[1] / 2];
   } else {
     long n = atol(argv[3]);
     double *x = aligned_alloc(64, (sizeof *x * n + 63) / 64 * 64), *y = aligned_alloc(64, (sizeof *y * n + 63) / 64 * 64);

@@ -1,5 +1,5 @@
 //! Kernels that `cargo xtask kernels` counts the instructions of, beside the same loops in C
-//! (`kernels.c`): `kernels jacobi|axpy|dot REPETITIONS EXTENT...` prints seconds and a checksum.
+//! (`kernels.c`): `kernels jacobi|axpy|dot|bytes REPETITIONS EXTENT...` prints seconds and a checksum.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,15 @@ fn axpy(share: Share<1>, a: f64, x: &Field<'static, f64, 1>, y: &mut Field<'stat
 #[inline(never)]
 fn dot(share: Share<1>, x: &Field<'static, f64, 1>, y: &Field<'static, f64, 1>) -> f64 {
     each!([i] in share => sum { x[[i]] * y[[i]] })
+}
+
+#[inline(never)]
+fn bytes(share: Share<2>, from: &Field<'static, u8, 2>, to: &mut Field<'static, u8, 2>) {
+    each!([i, j] in share => {
+        let [above, below] = [from[[i - 1, j]], from[[i + 1, j]]].map(u16::from);
+        let [left, right] = [from[[i, j - 1]], from[[i, j + 1]]].map(u16::from);
+        to[[i, j]] = ((above + below + left + right) / 4) as u8;
+    });
 }
 
 struct Himeno {
@@ -56,7 +65,7 @@ fn jacobi(share: Share<3>, arrays: &mut Himeno) -> f64 {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.len() < 3 || arguments.iter().any(|argument| argument == "--help") {
-        println!("usage: kernels jacobi|axpy|dot REPETITIONS EXTENT...");
+        println!("usage: kernels jacobi|axpy|dot|bytes REPETITIONS EXTENT...");
         return;
     }
     let number = |at: usize| -> i64 { arguments[at].parse().expect("a number") };
@@ -72,6 +81,16 @@ fn main() {
             let mut arrays = Himeno { p, wrk2, wrk1, bnd: full(1.0), a, b, c };
             let start = std::time::Instant::now();
             (0..repetitions).for_each(|_| checksum += jacobi(shape.on(n.map(|n| 1..n - 1)), &mut arrays));
+            start
+        }
+        "bytes" => {
+            let n = [number(2), number(3)];
+            let shape = grid([1], 0, n, [Dist::Block, Dist::Whole]);
+            let from = Field::new(shape, |[i, j]| (7 * i + 13 * j) as u8);
+            let mut to = Field::new(shape, |_| 0);
+            let start = std::time::Instant::now();
+            (0..repetitions).for_each(|_| bytes(shape.on(n.map(|n| 1..n - 1)), &from, &mut to));
+            checksum = f64::from(to[[n[0] / 2, n[1] / 2]]);
             start
         }
         _ => {

@@ -1,4 +1,4 @@
-//! `cargo xtask kernels`: three loops of `each!` beside the same loops in C. Instructions are counted
+//! `cargo xtask kernels`: loops of `each!` beside the same loops in C. Instructions are counted
 //! by callgrind and have a limit; times are printed. Both are built for x86-64-v3: valgrind knows no
 //! wider registers.
 
@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// A loop and its extents: rows of Himeno's size M; vectors that are in the cache.
-const LOOPS: [(&str, &[&str]); 3] = [("jacobi", &["32", "32", "256"]), ("axpy", &["8192"]), ("dot", &["8192"])];
+/// A loop and its extents: rows of Himeno's size M; vectors that are in the cache; a stencil over bytes.
+const LOOPS: [(&str, &[&str]); 4] =
+    [("jacobi", &["32", "32", "256"]), ("axpy", &["8192"]), ("dot", &["8192"]), ("bytes", &["130", "1026"])];
 
 /// Instructions of `each!` for one in C, at most.
 const LIMIT: f64 = 1.15;

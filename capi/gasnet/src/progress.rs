@@ -4,11 +4,14 @@
 // UNSAFETY: exported names.
 
 use crate::{job, operations};
+use hamr_comm::am::patience;
 use std::cell::Cell;
 use std::ffi::c_int;
 
 /// Fruitless polls of a thread between two of its turns.
 const TURN: u32 = 32;
+/// Fruitless polls before other ranks may want the processor.
+const PAUSES: u32 = 16;
 
 std::thread_local! {
     /// Fruitless polls in a row.
@@ -51,23 +54,12 @@ pub(crate) fn poll_idle(function: &str) {
     }
     let idle = IDLE.get() + 1;
     IDLE.set(idle % (1 << 20));
-    // Others need the processor where there are more of them.
-    // So do this rank's other threads, which want the lock.
-    if idle > spins() || job::has_threads() {
-        std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
+    match idle {
+        // This rank's other threads need the processor, and want the lock.
+        _ if job::has_threads() => std::thread::yield_now(),
+        0..=PAUSES => std::hint::spin_loop(),
+        _ => patience::rest(),
     }
-}
-
-fn spins() -> u32 {
-    std::thread_local!(static SPINS: Cell<u32> = const { Cell::new(0) });
-    if SPINS.get() == 0 {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let is_crowded = job::with_world(|world| world.size() as usize > processors);
-        SPINS.set(if is_crowded { 16 } else { 2000 });
-    }
-    SPINS.get()
 }
 
 #[unsafe(no_mangle)]

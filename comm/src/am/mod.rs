@@ -2,8 +2,8 @@
 //!
 //! [`Requester`] and [`Responder`] are the protocol proper: generic over [`Slots`], so that the
 //! model checker runs this very code. [`Poller`] is a device's half: all streams, the handler
-//! table, tasks. [`Idle`] decides when either side sleeps; [`Waiter`] and [`Notifier`] are
-//! how it is woken (abi §7).
+//! table, tasks. [`Idle`] decides when either side sleeps, [`patience`] how it rests until then; [`Waiter`] and
+//! [`Notifier`] are how it is woken (abi §7).
 
 mod activity;
 #[cfg(feature = "tasks")]
@@ -21,6 +21,23 @@ mod kept_replies;
 #[cfg(all(feature = "tasks", feature = "world"))]
 mod lane;
 mod long;
+#[cfg(not(hamr_bare))]
+pub mod patience;
+/// An image without a system has its processor.
+#[cfg(hamr_bare)]
+pub mod patience {
+    pub use core::hint::spin_loop as rest;
+
+    /// Never.
+    pub const fn must_sleep() -> bool {
+        false
+    }
+
+    /// All of them.
+    pub const fn limit(spin_us: u64) -> u64 {
+        spin_us
+    }
+}
 mod pauses;
 mod poller;
 mod request;

@@ -33,7 +33,7 @@ use hamr_comm::abi::window::DeviceWindow;
 #[cfg(hamr_image)]
 use hamr_comm::abi::window::Window;
 use hamr_comm::abi::world::WorldFault;
-use hamr_comm::am::{Activity, ControlHandoff, LoanStatus};
+use hamr_comm::am::{Activity, ControlHandoff, LoanStatus, patience};
 use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
@@ -115,13 +115,18 @@ impl Board for Process {
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {
-        if rounds < SPIN_ROUNDS {
-            return;
-        }
+        idle(rounds);
+    }
+}
+
+/// The last rounds found nothing, and nothing would notify of more.
+fn idle(rounds: u32) {
+    match rounds.checked_sub(SPIN_ROUNDS) {
+        None if rounds & 15 == 15 => patience::rest(),
+        None => {}
         // A sleep is one step longer per thousand rounds: after half a second without work it is
         // the longest.
-        let timed_sleep = SHORTEST_SLEEP * ((rounds - SPIN_ROUNDS) / 1000 + 1);
-        std::thread::sleep(timed_sleep.min(LONGEST_SLEEP));
+        Some(more) => std::thread::sleep((SHORTEST_SLEEP * (more / 1000 + 1)).min(LONGEST_SLEEP)),
     }
 }
 

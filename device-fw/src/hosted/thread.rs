@@ -6,8 +6,9 @@
 //! serve loop, so behind the handler that runs, and suspended tasks are unwound.
 
 use super::control::StartError;
+use super::doorbells::ProcessDoorbells;
 use super::map::Mapping;
-use super::{ServedWindow, doorbells, scratch, with_tasks};
+use super::{ServedWindow, doorbells, idle, scratch, with_tasks};
 use crate::rank::Rank;
 use crate::{Board, Config, Device};
 use core::cell::RefCell;
@@ -24,10 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{boxed::Box, thread_local};
 
-/// Rounds of polling before the first sleep. Few: the ranks of a test share few processors.
-const SPIN_ROUNDS: u32 = 2_000;
-const LONGEST_SLEEP: Duration = Duration::from_millis(1);
-const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
+/// A sleeping thread looks so often whether its world has ended.
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
 thread_local! {
     /// The words of the rank that this thread is.
@@ -40,20 +39,22 @@ thread_local! {
 struct Exit;
 
 /// Serves rank `me` of the world in the file `world`, with the handlers of `table`, until the world
-/// ends or `stop` is set. `doorbells` are those of all ranks.
+/// ends or `stop` is set. It sleeps on `own` and notifies the launcher by `host`; `doorbells` are those of all ranks.
 ///
 /// # Errors
 /// The memory cannot be mapped or is no such world.
 pub fn serve(
     world: impl AsFd,
     me: RankId,
+    [own, host]: [OwnedFd; 2],
     doorbells: Arc<[OwnedFd]>,
     table: Table,
     config: Config,
     stop: &AtomicBool,
 ) -> Result<(), String> {
     DOORBELLS.set(doorbells);
-    let mut device = start(world, me, table, config).map_err(|why| why.to_string())?;
+    let own = ProcessDoorbells::new(own, host);
+    let mut device = start(world, me, own, table, config).map_err(|why| why.to_string())?;
     let goes_on = || !stop.load(Ordering::Acquire) && !is_ending();
     while goes_on() {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| device.serve_while(goes_on))) {
@@ -76,12 +77,18 @@ pub fn serve(
     Ok(())
 }
 
-fn start(world: impl AsFd, me: RankId, table: Table, config: Config) -> Result<Device<'static, Thread>, StartError> {
+fn start(
+    world: impl AsFd,
+    me: RankId,
+    doorbells: ProcessDoorbells,
+    table: Table,
+    config: Config,
+) -> Result<Device<'static, Thread>, StartError> {
     let (home, rank) = Rank::find(Mapping::of(world)?, me).map_err(|(why, _)| why)?;
     rank.join(table, exit, notify, |_| None)?;
     RANK.set(Some(rank));
     let scratch = scratch(home.len())?;
-    let board = Thread { window: Some(home), begin: Instant::now() };
+    let board = Thread { window: Some(home), doorbells, begin: Instant::now() };
     let device = Device::new(board, table, scratch).ok_or(StartError::NoWindow)?;
     Ok(with_tasks(device, config))
 }
@@ -90,7 +97,7 @@ fn is_ending() -> bool {
     RANK.with_borrow(|rank| rank.as_ref().is_some_and(Rank::is_ending))
 }
 
-/// Notifies another rank. Another thread looks every millisecond.
+/// Notifies another rank.
 fn notify(rank: RankId) {
     DOORBELLS.with_borrow(|doorbells| {
         if let Some(doorbell) = doorbells.get(rank.0 as usize) {
@@ -119,6 +126,7 @@ fn exit(code: u8) -> ! {
 
 struct Thread {
     window: Option<ServedWindow>,
+    doorbells: ProcessDoorbells,
     begin: Instant,
 }
 
@@ -143,11 +151,16 @@ impl Board for Thread {
     fn nanos(&mut self) -> u64 {
         self.begin.elapsed().as_nanos() as u64
     }
+    fn notify(&mut self) {
+        self.doorbells.notify();
+    }
+    fn doorbell(&self) -> bool {
+        true
+    }
+    fn sleep(&mut self, micros: u32) {
+        self.doorbells.sleep(micros.min(LONGEST_SLEEP.as_micros() as u32));
+    }
     fn idle(&mut self, rounds: u32) {
-        match rounds.checked_sub(SPIN_ROUNDS) {
-            None => core::hint::spin_loop(),
-            // A sleep is one step longer for each ten before it.
-            Some(more) => std::thread::sleep((SHORTEST_SLEEP * (more / 10 + 1)).min(LONGEST_SLEEP)),
-        }
+        idle(rounds);
     }
 }

@@ -11,7 +11,7 @@ use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{SlotAccess, Slots, Window};
 use hamr_comm::abi::world::{ARGS_BYTES, Category};
-use hamr_comm::am::Found;
+use hamr_comm::am::{Found, patience};
 use hamr_comm::world::{RankId, WorldRef};
 
 /// Requests of a rank in one round.
@@ -21,7 +21,9 @@ const BUDGET: u32 = 64;
 /// Vain polls before the fence behind what was published: an answer comes sooner than that, from a rank
 /// that does not sleep.
 const FENCE: u32 = 16;
-/// Polls without a message before the task suspends.
+/// Polls without a message, with a pause behind each, before others may want the processor.
+const PAUSES: u32 = 16;
+/// And before the task suspends.
 const SPINS: u32 = 256;
 /// Polls between two turns of the serve loop, when messages come all the time.
 const POLLS: u32 = 4096;
@@ -168,8 +170,12 @@ impl<S> Rank<'_, S> {
     /// The same for something beside messages.
     pub(crate) fn rest_for(&mut self, has_more: impl Fn(&Self) -> bool) -> Result<(), GasError> {
         self.idle += 1;
-        if self.idle < SPINS {
+        if self.idle < PAUSES {
             core::hint::spin_loop();
+            return Ok(());
+        }
+        if self.idle < SPINS && !patience::must_sleep() {
+            patience::rest();
             return Ok(());
         }
         if self.owner != 0 {

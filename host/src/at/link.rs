@@ -7,8 +7,9 @@ use crate::link::{Capabilities, Link, Peer, wait_until_left};
 use crate::mapping::{Revocable, map_revocable};
 use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
-use hamr_comm::abi::preamble::{FOR_EVER, MAGIC, word};
+use hamr_comm::abi::preamble::{MAGIC, word};
 use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::am::patience;
 use hamr_comm::handshake::HostHandshake;
 use hamr_qemu::origin::Origin;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -241,12 +242,12 @@ impl Link for ServedLink {
     }
 
     fn wait(&self, max_us: u32) {
+        // Without the lock of the session, and its counts.
         if max_us == 0 {
-            return std::hint::spin_loop();
+            return patience::rest();
         }
-        let limit = Duration::from_micros(max_us.into());
         let Session { doorbells, process, .. } = self.session();
-        doorbells.sleep(&process, (max_us != FOR_EVER).then_some(limit));
+        doorbells.wait(&process, max_us);
     }
 
     fn wake(&self) {

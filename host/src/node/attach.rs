@@ -4,12 +4,12 @@ use super::relayed::Itself;
 use super::{Common, Node};
 use crate::device::service::ServiceSources;
 use crate::device::{Device, Program};
-use crate::link::Link;
+use crate::link::{Capabilities, Link};
 use crate::node_number::NodeNumber;
 use crate::relay::Relays;
 use crate::services::Services;
 use crate::stream::QueuePairs;
-use crate::{Error, ImageFile, Options};
+use crate::{Error, ImageFile, Options, processors};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -25,6 +25,10 @@ impl Node {
     ) -> Result<Self, Error> {
         let options = options.within(link.window().len());
         let print_warnings = options.print_warnings;
+        let Capabilities { doorbell, world, .. } = link.capabilities();
+        // One without a doorbell runs in this process's waits, and one on a bus has its own processor.
+        let shares = doorbell && !world && !link.outlives_host();
+        let options = if shares { processors::for_device(options) } else { options };
         let queues = Arc::new(QueuePairs::new(options.streams(), options.plan().body_streams()));
         let services = Arc::new(Services::default());
         let shared = Arc::downgrade(&services);

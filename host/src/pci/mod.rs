@@ -24,6 +24,7 @@ use card::{Card, Watcher};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{MAGIC, PREAMBLE_BYTES, Preamble, word};
 use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::am::patience;
 use hamr_comm::handshake::HostHandshake;
 use hamr_qemu::origin::Origin;
 use rustix::fd::OwnedFd;
@@ -300,7 +301,7 @@ impl Link for PciLink {
 
     fn wait(&self, max_us: u32) {
         if max_us == 0 {
-            std::hint::spin_loop();
+            patience::rest();
         } else if !self.card.vfio.as_ref().is_some_and(|vfio| vfio.sleep(max_us)) {
             std::thread::sleep(Duration::from_micros(max_us.into()));
         }

@@ -6,6 +6,7 @@ use super::wait::{Stop, Wait, in_time, spins};
 use super::{StreamRef, Submitter};
 use crate::CallError;
 use crate::device::{Fence, GRACE_STEP};
+use hamr_comm::am::patience;
 use hamr_comm::{ErrorOf, Handler, ValueOf};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -255,7 +256,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         // A poll and what its executor does around it take a microsecond or so, so a count is as
         // good as a clock.
         let spins = device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros());
-        let sleeps = !spins && device.wait_queue.is_notified();
+        let sleeps = (!spins || polls != 0 && patience::must_sleep()) && device.wait_queue.is_notified();
         // A call's own deadline may be over before the first poll.
         let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until.is_some();
         if !sleeps && !is_due {

@@ -5,7 +5,7 @@ use super::epoch::{EpochEnd, SubmitterEpoch};
 use crate::WaitMode;
 use crate::device::service::Waiting;
 use crate::device::{Device, Fence, GRACE_STEP};
-use hamr_comm::am::{Idle, IdleStep, Moment, Pauses};
+use hamr_comm::am::{Idle, IdleStep, Moment, Pauses, patience};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -169,9 +169,14 @@ impl<'i> Wait<'i> {
     /// The step for a device that notifies.
     fn idle(&mut self, now: Instant, until: Instant) {
         let device = self.device;
-        match self.idle.step(HostMoment(now), device.options.spin_time().map(micros)) {
-            // The clock and the checks take as long as several polls: a reply should not meet them.
-            IdleStep::Poll => self.polls = spins() / 4,
+        let spin = device.options.spin_time().map(|spin| patience::limit(micros(spin)));
+        match self.idle.step(HostMoment(now), spin) {
+            IdleStep::Poll => {
+                patience::rest();
+                // The clock and the checks take as long as several polls: a reply should not meet them. Others had a
+                // turn where the processor is theirs as well.
+                self.polls = if patience::is_shared() { 0 } else { spins() / 4 };
+            }
             IdleStep::PrepareWait => {
                 self.generation = Some(device.wait_queue.prepare_wait(self.generation.is_none()));
                 // Rule 22: the fence came with the odd value.
@@ -203,7 +208,7 @@ impl<'i> Wait<'i> {
     /// most an eighth of the time waited.
     fn timed_sleep(&self, begin: Instant, now: Instant, until: Instant) {
         let waited = now - begin;
-        let short = waited < NO_SLEEP_BEFORE || self.device.options.wait == WaitMode::Spin;
+        let short = waited < NO_SLEEP_BEFORE && !patience::must_sleep() || self.device.options.wait == WaitMode::Spin;
         let timed_sleep = if short { Duration::ZERO } else { (waited / 8).clamp(SHORTEST_SLEEP, LONGEST_SLEEP) };
         self.device.link.wait(timed_sleep.min(until - now).as_micros() as u32);
     }

@@ -10,7 +10,7 @@ use crate::memfd::{Processes, make_window};
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
 use crate::shm::MOST_PROCESSES;
-use crate::{Error, Image, ImageFile, Node, Options, Runtime, Target};
+use crate::{Error, Image, ImageFile, Node, Options, Runtime, Target, processors};
 use hamr_comm::abi::ids::{NodeId, RankId};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::section::SectionKind;
@@ -82,7 +82,7 @@ impl Runtime {
             return Err(wrong_number(size));
         }
         let WorldOptions { rank, cpus, stall } = options;
-        let options = Options { restart: false, ..rank };
+        let options = processors::for_ranks(Options { restart: false, ..rank }, ranks.len(), &cpus);
         let seats = self.seats(ranks)?;
         too_many(&seats)?;
         let memory = Memory::new(&seats, size, &options)?;

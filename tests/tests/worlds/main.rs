@@ -1,6 +1,7 @@
 //! Worlds whose ranks are processes and threads.
 
 mod calls;
+mod few_processors;
 mod layout;
 mod nested;
 mod peers;

@@ -34,7 +34,7 @@ pub(crate) fn each(each: Each) -> Result<TokenStream> {
     };
     let (check, cut, rest, rows) = (each(&check), each(&cut), each(&rest), each(&rows_of_run));
     let places = (0..groups.len()).map(|at| name("place", at, 0));
-    let Value { start, begin, of_element, values, add, add_half, add_rest, join, finish } =
+    let Value { start, begin, of_element, values_wide, values, add_wide, add, add_half, add_rest, join, finish } =
         Value::new(kind.as_ref(), convert);
     let (outer, inner) = variables.split_at(variables.len() - 1);
     let (n, lane) = (variables.len(), body::lane());
@@ -52,14 +52,20 @@ pub(crate) fn each(each: Each) -> Result<TokenStream> {
     };
     let loads = |width: TokenStream| each(&|at, group| load(at, group, &width));
     let stores = |width: TokenStream| each(&|at, group| store(at, group, &width));
-    let (load, store, load_half, store_half) =
-        (loads(ours!(chunk)), stores(ours!(chunk)), loads(ours!(half)), stores(ours!(half)));
-    let (chunk, half, rest_of_run) = (elements(ours!(LANES)), elements(ours!(HALF)), elements(ours!(len - done)));
+    let [(load_wide, store_wide), (load, store), (load_half, store_half)] =
+        [ours!(wide), ours!(chunk), ours!(half)].map(|width| (loads(width.clone()), stores(width)));
+    let [wide, chunk, half, rest_of_run] = [ours!(WIDE), ours!(LANES), ours!(HALF), ours!(len - done)].map(elements);
+    let is_narrow = groups.iter().enumerate().map(|(at, _)| {
+        let slice = name("slice", at, 0);
+        ours!(&& ::hamr_xacc::each::is_narrow(#slice))
+    });
+    let has_rows = !groups.is_empty();
     Ok(ours! {
         {
             #[allow(unused_imports)]
             use ::hamr_xacc::each::Rows as _;
             const LANES: usize = ::hamr_xacc::each::LANES;
+            const WIDE: usize = ::hamr_xacc::each::WIDE;
             const HALF: usize = LANES / 2;
             let share = &(#share);
             let own = !::hamr_xacc::each::Indices::is_expanded(share);
@@ -84,7 +90,20 @@ pub(crate) fn each(each: Each) -> Result<TokenStream> {
                     let distance: [i64; #n] = ::core::array::from_fn(|dim| run.first[dim] - from[dim]);
                     #rows
                     #begin
-                    for at in 0..len / LANES {
+                    let mut first = 0;
+                    // Known to the compiler, which leaves out one of the loops.
+                    if #has_rows #(#is_narrow)* {
+                        for at in 0..len / WIDE {
+                            let done = at * WIDE;
+                            #load_wide
+                            #values_wide
+                            #wide
+                            #add_wide
+                            #store_wide
+                        }
+                        first = len / WIDE * (WIDE / LANES);
+                    }
+                    for at in first..len / LANES {
                         let done = at * LANES;
                         #load
                         #values
@@ -125,6 +144,9 @@ struct Value {
     /// Before a run.
     begin: TokenStream,
     of_element: TokenStream,
+    /// Before the elements of a wide chunk, and behind them.
+    values_wide: TokenStream,
+    add_wide: TokenStream,
     /// Before the elements of a chunk, behind those of a whole one, of half a one, and of what is left.
     values: TokenStream,
     add: TokenStream,
@@ -149,6 +171,9 @@ impl Value {
                 let lane = body::lane();
                 ours!(values[#lane] = value;)
             },
+            values_wide: ours!(let mut values = [::core::default::Default::default(); WIDE];),
+            // In the lanes of their positions.
+            add_wide: ours!(for part in values.as_chunks().0 { of_run = reduction.add(of_run, (*part) #convert); }),
             values: ours!(let mut values = [::core::default::Default::default(); LANES];),
             add: ours!(of_run = reduction.add(of_run, values #convert);),
             add_half: ours!(reduction.add_some(&mut total, values #convert, 0, HALF);),

@@ -1,6 +1,6 @@
 //! Rows of arrays: what the expansion of [`each!`](crate::each!) reads and writes.
 
-use super::LANES;
+use super::{LANES, WIDE};
 use crate::dist::{Desc, DistError, Pieces, Run, Runs, Share, Width, refuse};
 use crate::{Array, ViewMut};
 use core::ops::Range;
@@ -447,6 +447,24 @@ pub fn row<T>(part: &[T], at: usize, len: usize) -> &[T] {
 #[inline(always)]
 pub fn row_mut<T>(part: &mut [T], at: usize, len: usize) -> &mut [T] {
     &mut part[at..][..len]
+}
+
+/// Do eight elements fill no vector?
+#[inline(always)]
+pub const fn is_narrow<T>(_: &[T]) -> bool {
+    size_of::<T>() <= 2
+}
+
+/// The elements of a row that make up a wide chunk.
+#[inline(always)]
+pub fn wide<T>(row: &[T], at: usize) -> &[T; WIDE] {
+    &row.as_chunks().0[at]
+}
+
+/// The same, to be written.
+#[inline(always)]
+pub fn wide_mut<T>(row: &mut [T], at: usize) -> &mut [T; WIDE] {
+    &mut row.as_chunks_mut().0[at]
 }
 
 /// The elements of a row that make up a chunk.

@@ -132,6 +132,62 @@ fn all_kinds_of_reductions() {
     assert_eq!(each!([k] in none => sum { k }), 0);
 }
 
+/// However many elements a chunk has: types of elements, lengths of runs, dense or strided, with neighbours in the
+/// shadow or none.
+#[test]
+fn elements_of_all_sizes_have_the_values_of_plain_indexing() {
+    macro_rules! with {
+        ($($type:ty: |$seed:ident| $value:expr, |$l:ident, $r:ident| $two:expr, $as:expr;)*) => {$({
+            let value = |[i, k]: [i64; 2]| -> $type {
+                let $seed = (7 * i + 13 * k + k * k + 100) as u64;
+                $value
+            };
+            let two = |$l: $type, $r: $type| -> $type { $two };
+            for n in [0, 1, 3, 4, 7, 8, 31, 32, 33, 44, 63, 64, 65, 97, 130] {
+                for (step, halo) in [(1, 0), (1, 1), (2, 0), (3, 1)] {
+                    let shape = alone([3, n]).shadow([0, halo]);
+                    let share = shape.all().step([1, step]);
+                    let (a, h) = (Field::new(shape, value), i64::from(halo));
+                    let (mut out, mut some) = (Field::new(shape, value), Field::new(shape, value));
+                    match halo {
+                        0 => each!([i, k] in share => out[[i, k]] = two(a[[i, k]], a[[i, k]])),
+                        _ => each!([i, k] in share => out[[i, k]] = two(a[[i, k - 1]], a[[i, k + 1]])),
+                    }
+                    each!([i, k] in share => {
+                        if k % 5 < 2 {
+                            some[[i, k]] = two(some[[i, k]], a[[i, k]]);
+                        }
+                    });
+                    let sum = each!([i, k] in share => sum { ($as)(a[[i, k]]) });
+                    let xor = each!([i, k] in share => xor { ($as)(a[[i, k]]) as u8 });
+                    let mut plain = (0.0, 0);
+                    for [i, k] in (0..3).flat_map(|i| (0..n).map(move |k| [i, k])) {
+                        let is_in = k % i64::from(step) == 0;
+                        let wanted = if is_in { two(a[[i, k - h]], a[[i, k + h]]) } else { a[[i, k]] };
+                        let changes = is_in && k % 5 < 2;
+                        let changed = if changes { two(a[[i, k]], a[[i, k]]) } else { a[[i, k]] };
+                        let what = (stringify!($type), n, step, halo, i, k);
+                        assert_eq!((out[[i, k]], some[[i, k]]), (wanted, changed), "{what:?}");
+                        if is_in {
+                            plain = (plain.0 + ($as)(a[[i, k]]), plain.1 ^ ($as)(a[[i, k]]) as u8);
+                        }
+                    }
+                    assert_eq!((sum, xor), plain, "{} {n} {step} {halo}", stringify!($type));
+                }
+            }
+        })*};
+    }
+    with! {
+        bool: |seed| seed % 3 == 0, |l, r| l ^ !r, f64::from;
+        u8: |seed| seed as u8, |l, r| ((u16::from(l) + u16::from(r)) / 2) as u8, f64::from;
+        i8: |seed| seed as i8, |l, r| l.wrapping_mul(r), f64::from;
+        u16: |seed| (seed * 257) as u16, |l, r| l.wrapping_add(r) ^ 1, f64::from;
+        f32: |seed| seed as f32, |l, r| l * 0.5 - r, f64::from;
+        u64: |seed| seed, |l, r| l.rotate_left(7) ^ r, |value| value as f64;
+        f64: |seed| seed as f64, |l, r| l * 0.5 - r, |value| value;
+    }
+}
+
 /// Whatever is left of a run behind its chunks: no value counts that the body has not had.
 #[test]
 fn reductions_have_the_values_of_the_body_only() {

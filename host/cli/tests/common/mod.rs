@@ -85,6 +85,11 @@ pub(crate) fn spawn(arguments: &[&str]) -> Running {
     Running { child: Some(child), heard: Vec::new(), begin, mark, shm }
 }
 
+/// Without the line that this machine has fewer processors than ranks.
+fn without_processors(stderr: &str) -> String {
+    stderr.split_inclusive('\n').filter(|line| !line.starts_with("hamr: oversubscribed: ")).collect()
+}
+
 /// Runs it to its end.
 pub(crate) fn hamr(arguments: &[&str]) -> Run {
     let mut run = spawn(arguments).wait();
@@ -131,7 +136,7 @@ impl Running {
         Run {
             code: output.status.code(),
             stdout: text(&[&self.heard[..], &output.stdout].concat()),
-            stderr: text(&output.stderr),
+            stderr: without_processors(&text(&output.stderr)),
             took: self.begin.elapsed(),
             mark: std::mem::take(&mut self.mark),
             shm: std::mem::take(&mut self.shm),

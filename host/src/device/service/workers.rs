@@ -9,7 +9,7 @@ use super::Held;
 use super::bell::{Bell, Kick};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
-use hamr_comm::am::Watch;
+use hamr_comm::am::{Watch, patience};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -110,8 +110,8 @@ fn stay<'d>(device: &'d Device, index: usize, mut held: Held<'d>) {
         loop {
             if service.run_next(device, index, &mut held) {
                 last = Instant::now();
-            } else if last.elapsed() < longest {
-                std::hint::spin_loop();
+            } else if last.elapsed() < longest && !patience::must_sleep() {
+                patience::rest();
             } else {
                 break;
             }
