@@ -243,7 +243,7 @@ pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Res
     let arguments = Short::of(&call);
     let entry = stream.enter().offload::<H>(stream.device(), &arguments);
     let Some(entry) = entry else { return offload_otherwise(stream, call) };
-    let pending = Pending::new(stream, entry, None);
+    let pending = Pending::new(stream, entry);
     // Its arguments' destructors may panic: the entry has its owner by now.
     drop(call);
     Ok(pending)
@@ -264,7 +264,9 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     let arguments = Encoded::of(stream.device(), &call);
     drop(call);
     let entry = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
-    Ok(Pending::new(stream, entry, until))
+    let mut pending = Pending::new(stream, entry);
+    pending.set_until(until);
+    Ok(pending)
 }
 
 #[inline(always)]

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// Polls of a task without result from one check of clock and peer to the next. A count that has
 /// stopped at its last value checks at every poll.
 const CLOCK_EVERY: u16 = 16;
-const _: () = assert!(u16::MAX % CLOCK_EVERY == CLOCK_EVERY - 1);
+const MOST_POLLS: u16 = (1 << 14) - 1;
+const _: () = assert!(MOST_POLLS % CLOCK_EVERY == CLOCK_EVERY - 1);
 
 /// A call in flight, or its unread result.
 ///
@@ -38,34 +39,85 @@ const _: () = assert!(u16::MAX % CLOCK_EVERY == CLOCK_EVERY - 1);
 #[must_use = "dropping it detaches the call"]
 pub struct Pending<H: Handler, S: StreamRef> {
     stream: S,
-    entry: u32,
-    until: Option<Instant>,
-    /// How often it was polled without result, as a future.
-    polls: u16,
-    taken: bool,
+    call: Unread,
     _handler: PhantomData<fn() -> H>,
+}
+
+/// A call's entry; above it how often it was polled without result, as a future, and two flags.
+#[derive(Clone, Copy)]
+struct Unread(u64);
+
+impl Unread {
+    const ONE_POLL: u64 = 1 << 48;
+    /// Its entry has a deadline.
+    const HAS_UNTIL: u64 = 1 << 62;
+    const TAKEN: u64 = 1 << 63;
+
+    #[inline(always)]
+    fn entry(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline(always)]
+    fn is_taken(self) -> bool {
+        self.0 & Self::TAKEN != 0
+    }
+
+    /// Marks it taken. True if it was before.
+    #[inline(always)]
+    fn take(&mut self) -> bool {
+        let was_taken = self.is_taken();
+        self.0 |= Self::TAKEN;
+        was_taken
+    }
+
+    /// Counts a poll, up to [`MOST_POLLS`], and returns how many there were before.
+    fn count_poll(&mut self) -> u16 {
+        let polls = (self.0 / Self::ONE_POLL) as u16 & MOST_POLLS;
+        if polls != MOST_POLLS {
+            self.0 += Self::ONE_POLL;
+        }
+        polls
+    }
 }
 
 impl<H: Handler, S: StreamRef> Pending<H, S> {
     #[inline(always)]
-    pub(super) fn new(stream: S, entry: u32, until: Option<Instant>) -> Self {
-        Self { stream, entry, until, polls: 0, taken: false, _handler: PhantomData }
+    pub(super) fn new(stream: S, entry: u32) -> Self {
+        // Few words, which the compiler keeps in registers. A value of more is written in pieces and copied
+        // whole, and such a copy waits for the processor's earlier stores: those of the request, among them.
+        const { assert!(size_of::<Self>() == size_of::<S>() + size_of::<u64>()) };
+        Self { stream, call: Unread(entry.into()), _handler: PhantomData }
+    }
+
+    /// The call's deadline, unless it has none of its own and the device's default was not needed yet.
+    fn until(&self) -> Option<Instant> {
+        let has_one = self.call.0 & Unread::HAS_UNTIL != 0;
+        has_one.then(|| self.stream.with(|submitter, _| submitter.until(self.call.entry())))?
+    }
+
+    #[cold]
+    pub(super) fn set_until(&mut self, until: Option<Instant>) {
+        if let Some(until) = until {
+            self.call.0 |= Unread::HAS_UNTIL;
+            self.stream.with(|submitter, _| submitter.set_until(self.call.entry(), until));
+        }
     }
 
     /// Is the outcome there, so that [`Self::wait`] returns at once? Never waits, but gives a
     /// device without a processor of its own a chance to run.
     pub fn is_done(&self) -> bool {
-        if self.taken {
+        if self.call.is_taken() {
             return true;
         }
-        if self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)) {
+        if self.stream.with(|submitter, device| submitter.try_complete(device, self.call.entry())) {
             return true;
         }
         // A caller that only polls must notice the device's end as well.
         self.stream.device().poll_peer();
         self.stream.with(|submitter, device| {
             submitter.follow_epoch(device);
-            submitter.try_complete(device, self.entry)
+            submitter.try_complete(device, self.call.entry())
         })
     }
 
@@ -78,8 +130,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
             return true;
         }
         let device = self.stream.device();
-        let until = self.until.or_else(|| device.options.deadline.map(in_time));
-        self.until = until;
+        let until = self.until().or_else(|| device.options.deadline.map(in_time));
+        self.set_until(until);
         if until.is_some_and(|until| Instant::now() >= until) {
             return true;
         }
@@ -98,10 +150,10 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// discarded.
     #[inline]
     pub fn wait(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if std::mem::replace(&mut self.taken, true) {
+        if self.call.take() {
             return Err(self.already_taken());
         }
-        if let Some(words) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.entry)) {
+        if let Some(words) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.call.entry())) {
             return short_value::<H>(self.stream.device(), &words);
         }
         self.wait_slowly(None)
@@ -113,7 +165,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// # Errors
     /// See [`CallError`]; [`CallError::Deadline`] when the time is over.
     pub fn wait_timeout(mut self, limit: Duration) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if std::mem::replace(&mut self.taken, true) {
+        if self.call.take() {
             return Err(self.already_taken());
         }
         self.wait_slowly(Some(in_time(limit)))
@@ -134,9 +186,9 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
 
     /// The outcome, when it is there; the entry is free then.
     fn try_take(&self) -> Option<Outcome<H>> {
-        self.stream.with(|submitter, device| match submitter.take_in_place::<H>(device, self.entry) {
+        self.stream.with(|submitter, device| match submitter.take_in_place::<H>(device, self.call.entry()) {
             Some(words) => Some(Ok(Answer::Short(words))),
-            None => submitter.try_complete(device, self.entry).then(|| submitter.take::<H>(device, self.entry)),
+            None => submitter.try_complete(device, self.call.entry()).then(|| submitter.take::<H>(device, self.call.entry())),
         })
     }
 
@@ -150,8 +202,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     fn try_take_last(&self) -> Outcome<H> {
         self.try_take().unwrap_or_else(|| {
             let late = self.stream.with(|submitter, device| {
-                let late = device.late_site::<H>(submitter.place(self.entry));
-                submitter.abandon(device, self.entry);
+                let late = device.late_site::<H>(submitter.place(self.call.entry()));
+                submitter.abandon(device, self.call.entry());
                 late
             });
             Err(CallError::Deadline(late))
@@ -172,13 +224,13 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         let words = self.stream.with(|submitter, device| {
             for _ in 0..spins() {
                 let has_outcome = match const { is_task::<H>() } {
-                    true => submitter.try_complete(device, self.entry),
-                    false => submitter.has_outcome(device, self.entry),
+                    true => submitter.try_complete(device, self.call.entry()),
+                    false => submitter.has_outcome(device, self.call.entry()),
                 };
                 if has_outcome {
                     return None;
                 }
-                if let Some(words) = submitter.take_in_place::<H>(device, self.entry) {
+                if let Some(words) = submitter.take_in_place::<H>(device, self.call.entry()) {
                     return Some(words);
                 }
                 std::hint::spin_loop();
@@ -189,7 +241,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
             return short_value::<H>(self.stream.device(), &words);
         }
         let epoch = self.stream.with(|submitter, _| submitter.epoch());
-        let mut wait = Wait::new(self.stream.device(), epoch, until.or(self.until));
+        let mut wait = Wait::new(self.stream.device(), epoch, until.or_else(|| self.until()));
         loop {
             if let Some(outcome) = self.try_take() {
                 return self.decoded(outcome);
@@ -201,8 +253,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
                 // the end.
                 Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, device| submitter.follow_epoch(device)),
             }
-            let place = self.stream.with(|submitter, _| submitter.place(self.entry));
-            wait.serve(place, || self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)));
+            let place = self.stream.with(|submitter, _| submitter.place(self.call.entry()));
+            wait.serve(place, || self.stream.with(|submitter, device| submitter.try_complete(device, self.call.entry())));
         }
     }
 
@@ -210,8 +262,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// [`CallError::Cancelled`], or the value when the call was too far along. A handler that is
     /// running notices only if it asks ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
-        if !self.taken {
-            self.stream.with(|submitter, device| submitter.cancel(device, self.entry));
+        if !self.call.is_taken() {
+            self.stream.with(|submitter, device| submitter.cancel(device, self.call.entry()));
         }
     }
 }
@@ -219,8 +271,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
 impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
     #[inline]
     fn drop(&mut self) {
-        if !self.taken {
-            self.stream.with(|submitter, device| submitter.abandon(device, self.entry));
+        if !self.call.is_taken() {
+            self.stream.with(|submitter, device| submitter.abandon(device, self.call.entry()));
         }
     }
 }
@@ -236,22 +288,21 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
     type Output = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.taken {
+        if self.call.is_taken() {
             return Poll::Ready(Err(self.already_taken()));
         }
         if let Some(outcome) = self.try_take() {
-            self.taken = true;
+            self.call.take();
             return Poll::Ready(self.decoded(outcome));
         }
-        let polls = self.polls;
-        self.polls = polls.saturating_add(1);
+        let polls = self.call.count_poll();
         let device = self.stream.device();
         // A poll and what its executor does around it take a microsecond or so, so a count is as
         // good as a clock.
-        let spins = device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros());
+        let spins = device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros().min(MOST_POLLS.into()));
         let sleeps = !spins && device.wait_queue.is_notified();
         // A call's own deadline may be over before the first poll.
-        let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until.is_some();
+        let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until().is_some();
         if !sleeps && !is_due {
             device.link.wait(0);
             self.stream.with(Submitter::follow_epoch);
@@ -259,13 +310,13 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
             return Poll::Pending;
         }
         let limit = device.options.deadline;
-        let until = self.until.or_else(|| limit.map(in_time));
+        let until = self.until().or_else(|| limit.map(in_time));
         if until.is_some_and(|until| Instant::now() >= until) {
-            self.taken = true;
+            self.call.take();
             return Poll::Ready(self.decoded(self.try_take_last()));
         }
         device.poll_peer();
-        self.until = until;
+        self.set_until(until);
         if !sleeps {
             self.stream.with(Submitter::follow_epoch);
             task.waker().wake_by_ref();
@@ -274,7 +325,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         self.register(task.waker(), until);
         match self.try_take() {
             Some(outcome) => {
-                self.taken = true;
+                self.call.take();
                 Poll::Ready(self.decoded(outcome))
             }
             None => Poll::Pending,

@@ -467,6 +467,17 @@ impl Submitter {
 
     // --- results ---
 
+    /// When the entry's caller stops waiting.
+    pub(super) fn until(&mut self, entry: u32) -> Option<Instant> {
+        self.calls.table.cold(entry)?.until
+    }
+
+    pub(super) fn set_until(&mut self, entry: u32, until: Instant) {
+        if let Some(cold) = self.calls.table.cold_or_new(entry) {
+            cold.until = Some(until);
+        }
+    }
+
     /// See [`Calls::place`].
     pub(super) fn place(&mut self, entry: u32) -> Option<u32> {
         self.calls.place(entry)

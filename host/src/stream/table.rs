@@ -7,6 +7,7 @@
 use super::epoch::EpochEnd;
 use super::uses::Uses;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
+use std::time::Instant;
 
 /// Where an entry's call is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,8 @@ pub(super) struct ColdPart {
     pub(super) ticket: Option<u32>,
     /// Where the device keeps its task: the device's word.
     pub(super) place: Option<u32>,
+    /// When its caller stops waiting.
+    pub(super) until: Option<Instant>,
     /// The caller gave up the result: the entry is freed when its reply comes.
     abandoned: bool,
     /// It was sent one-way, and has an entry only for its uses: its failure is counted.
