@@ -61,18 +61,25 @@ pub(crate) fn pack(
     let behind = 4 * (first + if args_out { 0 } else { args.len() });
     let is_medium = matches!(category, Category::Medium);
     let is_inline = is_medium && behind + data.len() <= INLINE_BYTES;
-    let lanes: &mut [u32; LANES] = bytemuck::must_cast_mut(words);
-    lanes[0] = AmWord::new(category, args.len(), args_out, is_inline, if is_medium { data.len() } else { 0 }).0;
-    if let Category::Long = category {
-        (lanes[1], lanes[2], lanes[3]) = (len as u32, dest as u32, (dest >> 32) as u32);
-    }
-    if !args_out {
-        // No more than there are.
-        lanes.iter_mut().skip(first).zip(args).for_each(|(to, arg)| *to = *arg as u32);
+    let head = AmWord::new(category, args.len(), args_out, is_inline, if is_medium { data.len() } else { 0 }).0;
+    // In whole words, as they are read next: the processor forwards a store to no load that is wider.
+    let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let here = if args_out { &[] } else { args };
+    let (from, rest) = if let Category::Long = category {
+        (words[0], words[1]) = (two(head, len as u32), dest);
+        (2, here)
+    } else {
+        let (first, rest) = here.split_first().unwrap_or((&0, &[]));
+        words[0] = two(head, *first as u32);
+        (1, rest)
+    };
+    // No more than there are.
+    for (word, pair) in words.iter_mut().skip(from).zip(rest.chunks(2)) {
+        *word = pair.iter().rev().fold(0, |word, arg| word << 32 | u64::from(*arg as u32));
     }
     let mut len = behind;
     if is_inline {
-        let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(lanes);
+        let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(words);
         if let Some(to) = bytes.get_mut(behind..behind + data.len()) {
             to.copy_from_slice(data);
         }

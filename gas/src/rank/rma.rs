@@ -51,6 +51,9 @@ impl<S> Rank<'_, S> {
     /// Stores a number (`gex_RMA_PutBlockingVal`).
     #[inline]
     pub fn put_value<T: Value>(&mut self, to: RankId, off: u64, value: T) -> Result<(), GasError> {
+        if !self.over_messages && off.is_multiple_of(size_of::<T>() as u64) {
+            return self.world.put_value(to, off, value).map_err(|why| reach(to, why));
+        }
         self.put(to, off, bytemuck::bytes_of(&value))
     }
 
