@@ -241,10 +241,10 @@ pub(crate) fn sync_with<H: Handler, S: StreamRef>(
 pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
     // Not `with`: a closure is not inlined for certain.
     let arguments = Short::of(&call);
-    let entry = stream.enter().offload::<H>(stream.device(), &arguments);
-    let Some(entry) = entry else { return offload_otherwise(stream, call) };
-    let pending = Pending::new(stream, entry);
-    // Its arguments' destructors may panic: the entry has its owner by now.
+    let name = stream.enter().offload::<H>(stream.device(), &arguments);
+    let Some(name) = name else { return offload_otherwise(stream, call) };
+    let pending = Pending::new(stream, name);
+    // Its arguments' destructors may panic: the call has its owner by now.
     drop(call);
     Ok(pending)
 }
@@ -263,8 +263,8 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     let until = options.deadline.map(wait::in_time);
     let arguments = Encoded::of(stream.device(), &call);
     drop(call);
-    let entry = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
-    let mut pending = Pending::new(stream, entry);
+    let name = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
+    let mut pending = Pending::new(stream, name);
     pending.set_until(until);
     Ok(pending)
 }

@@ -1,7 +1,7 @@
 //! A call in flight.
 
 use super::reply::{Answer, Outcome, decoded, short_value};
-use super::shape::is_task;
+use super::table::Name;
 use super::wait::{Stop, Wait, in_time, spins};
 use super::{StreamRef, Submitter};
 use crate::CallError;
@@ -21,7 +21,7 @@ const _: () = assert!(MOST_POLLS % CLOCK_EVERY == CLOCK_EVERY - 1);
 
 /// A call in flight, or its unread result.
 ///
-/// It names a private entry, not a slot, so any number of them may wait unread, up to
+/// Its slot goes on before it is read, so any number of them may wait unread, up to
 /// `Options::max_outstanding`.
 ///
 /// # Dropping
@@ -43,19 +43,17 @@ pub struct Pending<H: Handler, S: StreamRef> {
     _handler: PhantomData<fn() -> H>,
 }
 
-/// A call's entry; above it how often it was polled without result, as a future, and two flags.
+/// A call's name; above it how often it was polled without result, as a future, and a flag.
 #[derive(Clone, Copy)]
 struct Unread(u64);
 
 impl Unread {
-    const ONE_POLL: u64 = 1 << 48;
-    /// Its entry has a deadline.
-    const HAS_UNTIL: u64 = 1 << 62;
+    const ONE_POLL: u64 = 1 << Name::BITS;
     const TAKEN: u64 = 1 << 63;
 
     #[inline(always)]
-    fn entry(self) -> u32 {
-        self.0 as u32
+    fn name(self) -> Name {
+        Name(self.0 & (Self::ONE_POLL - 1))
     }
 
     #[inline(always)]
@@ -83,24 +81,23 @@ impl Unread {
 
 impl<H: Handler, S: StreamRef> Pending<H, S> {
     #[inline(always)]
-    pub(super) fn new(stream: S, entry: u32) -> Self {
+    pub(super) fn new(stream: S, name: Name) -> Self {
         // Few words, which the compiler keeps in registers. A value of more is written in pieces and copied
         // whole, and such a copy waits for the processor's earlier stores: those of the request, among them.
         const { assert!(size_of::<Self>() == size_of::<S>() + size_of::<u64>()) };
-        Self { stream, call: Unread(entry.into()), _handler: PhantomData }
+        Self { stream, call: Unread(name.0), _handler: PhantomData }
     }
 
     /// The call's deadline, unless it has none of its own and the device's default was not needed yet.
     fn until(&self) -> Option<Instant> {
-        let has_one = self.call.0 & Unread::HAS_UNTIL != 0;
-        has_one.then(|| self.stream.with(|submitter, _| submitter.until(self.call.entry())))?
+        self.stream.with(|submitter, _| submitter.until(self.call.name()))
     }
 
     #[cold]
     pub(super) fn set_until(&mut self, until: Option<Instant>) {
         if let Some(until) = until {
-            self.call.0 |= Unread::HAS_UNTIL;
-            self.stream.with(|submitter, _| submitter.set_until(self.call.entry(), until));
+            let name = self.stream.with(|submitter, _| submitter.set_until(self.call.name(), until));
+            self.call.0 = self.call.0 & !(Unread::ONE_POLL - 1) | name.0;
         }
     }
 
@@ -110,14 +107,14 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         if self.call.is_taken() {
             return true;
         }
-        if self.stream.with(|submitter, device| submitter.try_complete(device, self.call.entry())) {
+        if self.stream.with(|submitter, device| submitter.try_complete(device, self.call.name())) {
             return true;
         }
         // A caller that only polls must notice the device's end as well.
         self.stream.device().poll_peer();
         self.stream.with(|submitter, device| {
             submitter.follow_epoch(device);
-            submitter.try_complete(device, self.call.entry())
+            submitter.try_complete(device, self.call.name())
         })
     }
 
@@ -153,7 +150,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         if self.call.take() {
             return Err(self.already_taken());
         }
-        if let Some(words) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.call.entry())) {
+        if let Some(words) = self.stream.with(|submitter, device| submitter.take_short::<H>(device, self.call.name())) {
             return short_value::<H>(self.stream.device(), &words);
         }
         self.wait_slowly(None)
@@ -184,11 +181,13 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         self.stream.with(Submitter::follow_epoch);
     }
 
-    /// The outcome, when it is there; the entry is free then.
+    /// The outcome, when it is there; its name is no longer used then.
     fn try_take(&self) -> Option<Outcome<H>> {
-        self.stream.with(|submitter, device| match submitter.take_in_place::<H>(device, self.call.entry()) {
+        self.stream.with(|submitter, device| match submitter.take_short::<H>(device, self.call.name()) {
             Some(words) => Some(Ok(Answer::Short(words))),
-            None => submitter.try_complete(device, self.call.entry()).then(|| submitter.take::<H>(device, self.call.entry())),
+            None => {
+                submitter.try_complete(device, self.call.name()).then(|| submitter.take::<H>(device, self.call.name()))
+            }
         })
     }
 
@@ -202,15 +201,15 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     fn try_take_last(&self) -> Outcome<H> {
         self.try_take().unwrap_or_else(|| {
             let late = self.stream.with(|submitter, device| {
-                let late = device.late_site::<H>(submitter.place(self.call.entry()));
-                submitter.abandon(device, self.call.entry());
+                let late = device.late_site::<H>(submitter.place(self.call.name()));
+                submitter.abandon(device, self.call.name());
                 late
             });
             Err(CallError::Deadline(late))
         })
     }
 
-    /// It was polled to its end before, as a future; its entry may be another call's by now.
+    /// It was polled to its end before, as a future; its name may be another call's by now.
     #[cold]
     fn already_taken(&self) -> CallError<ErrorOf<H>> {
         let site = self.stream.device().site::<H>("reading the reply");
@@ -223,15 +222,11 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         // after about a microsecond.
         let words = self.stream.with(|submitter, device| {
             for _ in 0..spins() {
-                let has_outcome = match const { is_task::<H>() } {
-                    true => submitter.try_complete(device, self.call.entry()),
-                    false => submitter.has_outcome(device, self.call.entry()),
-                };
-                if has_outcome {
-                    return None;
-                }
-                if let Some(words) = submitter.take_in_place::<H>(device, self.call.entry()) {
+                if let Some(words) = submitter.take_short::<H>(device, self.call.name()) {
                     return Some(words);
+                }
+                if submitter.try_complete(device, self.call.name()) {
+                    return None;
                 }
                 std::hint::spin_loop();
             }
@@ -253,8 +248,10 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
                 // the end.
                 Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, device| submitter.follow_epoch(device)),
             }
-            let place = self.stream.with(|submitter, _| submitter.place(self.call.entry()));
-            wait.serve(place, || self.stream.with(|submitter, device| submitter.try_complete(device, self.call.entry())));
+            let place = self.stream.with(|submitter, _| submitter.place(self.call.name()));
+            wait.serve(place, || {
+                self.stream.with(|submitter, device| submitter.try_complete(device, self.call.name()))
+            });
         }
     }
 
@@ -263,7 +260,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// running notices only if it asks ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
         if !self.call.is_taken() {
-            self.stream.with(|submitter, device| submitter.cancel(device, self.call.entry()));
+            self.stream.with(|submitter, device| submitter.cancel(device, self.call.name()));
         }
     }
 }
@@ -272,12 +269,12 @@ impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
     #[inline]
     fn drop(&mut self) {
         if !self.call.is_taken() {
-            self.stream.with(|submitter, device| submitter.abandon(device, self.call.entry()));
+            self.stream.with(|submitter, device| submitter.abandon(device, self.call.name()));
         }
     }
 }
 
-// Nothing in it is pinned: the entry is elsewhere.
+// Nothing in it is pinned: the result is elsewhere.
 impl<H: Handler, S: StreamRef> Unpin for Pending<H, S> {}
 
 /// Polling never blocks. A poll that finds nothing wakes its own task again, so that an executor
@@ -299,7 +296,8 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         let device = self.stream.device();
         // A poll and what its executor does around it take a microsecond or so, so a count is as
         // good as a clock.
-        let spins = device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros().min(MOST_POLLS.into()));
+        let spins =
+            device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros().min(MOST_POLLS.into()));
         let sleeps = !spins && device.wait_queue.is_notified();
         // A call's own deadline may be over before the first poll.
         let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until().is_some();

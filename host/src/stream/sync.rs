@@ -10,6 +10,7 @@ use super::sealed::Access;
 use super::shape::{is_short_task, is_task, short_result, used_words};
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
+use super::table::Name;
 use super::wait::{Stop, Wait, in_time, spins};
 use crate::CallError;
 use crate::device::Device;
@@ -233,7 +234,7 @@ fn sync_task<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<
             std::hint::spin_loop();
         }
         ring::keep_task(&mut submitter.calls, sent);
-        let outcome = wait_for::<H>(submitter, device, sent.entry, None);
+        let outcome = wait_for::<H>(submitter, device, Name::of_entry(sent.entry), None);
         // One of a body is tried again.
         (!is_full(&outcome) || !submitter.is_chained()).then_some(outcome)
     });
@@ -275,8 +276,8 @@ fn answer<H: Handler>(
     if is_task::<H>() || !submitter.hot_is_open() {
         let mut retry = Retry::new(submitter.is_chained(), until);
         return loop {
-            let entry = submit::offload_slow::<H>(&Exclusive::new(submitter, device), arguments, options, until)?;
-            let outcome = wait_for::<H>(submitter, device, entry, until);
+            let name = submit::offload_slow::<H>(&Exclusive::new(submitter, device), arguments, options, until)?;
+            let outcome = wait_for::<H>(submitter, device, name, until);
             if !is_full(&outcome) || !retry.again() {
                 break outcome;
             }
@@ -294,14 +295,14 @@ fn answer<H: Handler>(
     submitter.wait_hot::<H>(device, until)
 }
 
-/// Waits for an entry's outcome and takes it. After the deadline the call is abandoned.
+/// Waits for a call's outcome and takes it. After the deadline the call is abandoned.
 #[cold]
-fn wait_for<H: Handler>(submitter: &mut Submitter, device: &Device, entry: u32, until: Option<Instant>) -> Outcome<H> {
+fn wait_for<H: Handler>(submitter: &mut Submitter, device: &Device, name: Name, until: Option<Instant>) -> Outcome<H> {
     let mut wait = Wait::new(device, submitter.epoch(), until);
     let mut polls = 0_u32;
     loop {
         polls = polls.saturating_add(1);
-        if submitter.try_complete(device, entry) {
+        if submitter.try_complete(device, name) {
             break;
         }
         let step = if polls > spins() {
@@ -313,17 +314,17 @@ fn wait_for<H: Handler>(submitter: &mut Submitter, device: &Device, entry: u32, 
         match step {
             Ok(()) => {}
             // A thread that is woken late finds the reply after the deadline.
-            Err(Stop::Deadline) if submitter.try_complete(device, entry) => break,
+            Err(Stop::Deadline) if submitter.try_complete(device, name) => break,
             Err(Stop::Deadline) => {
-                let late = device.late_site::<H>(submitter.place(entry));
-                submitter.abandon(device, entry);
+                let late = device.late_site::<H>(submitter.place(name));
+                submitter.abandon(device, name);
                 return Err(CallError::Deadline(late));
             }
             // A reply published just before the end still counts.
             Err(Stop::EpochEnded(_)) => submitter.follow_epoch(device),
         }
-        let place = submitter.place(entry);
-        wait.serve(place, || submitter.try_complete(device, entry));
+        let place = submitter.place(name);
+        wait.serve(place, || submitter.try_complete(device, name));
     }
-    submitter.take::<H>(device, entry)
+    submitter.take::<H>(device, name)
 }
