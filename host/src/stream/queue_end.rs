@@ -1,6 +1,8 @@
 //! The host's end of one queue pair: which ring slot belongs to which entry, publishing a request,
 //! and reading a reply.
 
+use super::arguments::Encoded;
+use super::encode::Message;
 use super::epoch::SubmitterEpoch;
 use super::reply::ReplyCopy;
 use super::table::Name;
@@ -264,11 +266,13 @@ impl QueueEnd {
         slot::seq(self.req.tag(), count, slot::COUNT_BITS)
     }
 
-    /// Copies the arguments that do not fit into slot number `slot`.
-    pub(super) fn fill_chunk(&self, slot: u32, bytes: &[u8]) {
-        if !bytes.is_empty() {
+    /// Copies the arguments of a message that are to be there into the chunk of slot number `slot`.
+    pub(super) fn fill_chunk(&self, slot: u32, message: &Message, arguments: &Encoded<'_>) {
+        if message.in_chunk
+            && let Some(pieces) = arguments.pieces()
+        {
             // The length was checked against the chunk when the message was prepared.
-            let _ = self.req.slots().write_request_chunk(slot, bytes);
+            let _ = self.req.slots().write_request_chunk(slot, &pieces);
         }
     }
 

@@ -158,17 +158,18 @@ fn name_ticket(calls: &mut Calls, device: &Device, entry: u32, ticket: u32, hdr:
 pub(super) fn try_offload<H: Handler>(
     calls: &mut Calls,
     device: &Device,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     options: &CallOptions,
 ) -> Result<Option<Name>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
     let limits = limits(calls);
-    let message = prepare_reserved::<H>(calls, device, arguments, options, reserved, limits)?;
+    let mut message = Message::of(limits.stream);
+    prepare_reserved::<H>(&mut message, calls, device, arguments, options, reserved, limits)?;
     if message.uses.is_empty() && reserved.ticket.is_none() && calls.table.has_room() {
-        calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), arguments.chunk(message.chunk));
+        calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), &message, arguments);
         return Ok(Some(push_plain(calls, device, message.hdr, message.used())));
     }
-    let entry = publish::<H>(calls, device, arguments, message, reserved)?;
+    let entry = publish::<H>(calls, device, arguments, &mut message, reserved)?;
     Ok(Some(Name::of_entry(entry)))
 }
 
@@ -184,22 +185,23 @@ pub(super) enum Sent {
 pub(super) fn try_send<H: Handler>(
     calls: &mut Calls,
     device: &Device,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
 ) -> Result<Option<Sent>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
     // Its result is discarded, however long it is.
     let limits = Limits { reply_chunk: usize::MAX, ..limits(calls) };
     let options = CallOptions::default();
-    let mut message = prepare_reserved::<H>(calls, device, arguments, &options, reserved, limits)?;
+    let mut message = Message::of(limits.stream);
+    prepare_reserved::<H>(&mut message, calls, device, arguments, &options, reserved, limits)?;
     if is_task::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
-        let entry = publish::<H>(calls, device, arguments, message, reserved)?;
+        let entry = publish::<H>(calls, device, arguments, &mut message, reserved)?;
         if let Some(entry) = calls.table.get(entry) {
             entry.one_way = true;
         }
         return Ok(Some(Sent::WithEntry(entry)));
     }
     message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
-    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), arguments.chunk(message.chunk));
+    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), &message, arguments);
     calls.end.push(device, ONE_WAY, message.hdr, message.used());
     Ok(Some(Sent::Plain))
 }
@@ -252,23 +254,24 @@ fn give_back(calls: &mut Calls, reserved: Reserved) {
 }
 
 fn prepare_reserved<H: Handler>(
+    message: &mut Message,
     calls: &mut Calls,
     device: &Device,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     options: &CallOptions,
     reserved: Reserved,
     limits: Limits,
-) -> Result<Message, SubmitError> {
-    let message = prepare::<H>(arguments, &calls.end, limits, device, options);
-    message.inspect_err(|_| give_back(calls, reserved))
+) -> Result<(), SubmitError> {
+    let prepared = prepare::<H>(message, arguments, &calls.end, limits, device, options);
+    prepared.inspect_err(|_| give_back(calls, reserved))
 }
 
 /// Publishes in the slot that was reserved.
 fn publish<H: Handler>(
     calls: &mut Calls,
     device: &Device,
-    arguments: &Encoded,
-    mut message: Message,
+    arguments: &Encoded<'_>,
+    message: &mut Message,
     reserved: Reserved,
 ) -> Result<u32, SubmitError> {
     let Reserved { ticket } = reserved;
@@ -278,11 +281,10 @@ fn publish<H: Handler>(
         let limit = calls.table.limit();
         return Err(SubmitError::Full { site: device.site::<H>("submitting"), limit });
     };
-    let long = arguments.chunk(message.chunk);
     match ticket {
-        None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), long),
+        None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), message, arguments),
         Some(t) => {
-            calls.end.fill_chunk(calls.end.ticket_slot_number(t), long);
+            calls.end.fill_chunk(calls.end.ticket_slot_number(t), message, arguments);
             let [seq, place] = name_ticket(calls, device, entry, t, message.hdr);
             message.words[0] |= seq;
             message.words[1] = place;
@@ -290,7 +292,7 @@ fn publish<H: Handler>(
     }
     calls.end.push(device, entry, message.hdr, message.used());
     if let Some(entry) = calls.table.get(entry) {
-        (entry.uses, entry.ticket) = (message.uses, ticket);
+        (entry.uses, entry.ticket) = (std::mem::take(&mut message.uses), ticket);
     }
     Ok(entry)
 }

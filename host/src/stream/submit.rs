@@ -48,7 +48,7 @@ impl Access for Exclusive<'_> {
 #[inline(never)]
 pub(super) fn offload_slow<H: Handler>(
     stream: &impl Access,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     options: &CallOptions,
     until: Option<Instant>,
 ) -> Result<Name, SubmitError> {
@@ -58,7 +58,7 @@ pub(super) fn offload_slow<H: Handler>(
 /// Sends a call that returns nothing, when there is room.
 #[cold]
 #[inline(never)]
-pub(super) fn send_slow<H: Handler>(stream: &impl Access, arguments: &Encoded) -> Result<(), SubmitError> {
+pub(super) fn send_slow<H: Handler>(stream: &impl Access, arguments: &Encoded<'_>) -> Result<(), SubmitError> {
     submit::<H, _>(stream, None, |submitter, device| submitter.try_send::<H>(device, arguments))
 }
 

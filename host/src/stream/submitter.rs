@@ -7,7 +7,7 @@
 use super::CallOptions;
 use super::arguments::{Encoded, Short};
 use super::completion::{Calls, Progress};
-use super::encode::{Limits, prepare};
+use super::encode::{Limits, Message, prepare};
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::epoch_end;
 use super::hot::HotCall;
@@ -211,13 +211,14 @@ impl Submitter {
     pub(super) fn start_slow<H: Handler>(
         &mut self,
         device: &Device,
-        arguments: &Encoded,
+        arguments: &Encoded<'_>,
         options: &CallOptions,
     ) -> Result<(), SubmitError> {
         let two_lines = self.calls.end.req.slots().has_two_lines();
         let limits = Limits { two_lines, ..ring::limits(&self.calls) };
-        let message = prepare::<H>(arguments, &self.calls.end, limits, device, options)?;
-        self.calls.end.fill_chunk(0, arguments.chunk(message.chunk));
+        let mut message = Message::of(limits.stream);
+        prepare::<H>(&mut message, arguments, &self.calls.end, limits, device, options)?;
+        self.calls.end.fill_chunk(0, &message, arguments);
         self.calls.end.req.submit_hot(message.hdr, message.used());
         self.hot.uses = message.uses;
         Ok(())
@@ -436,7 +437,7 @@ impl Submitter {
     pub(super) fn try_offload<H: Handler>(
         &mut self,
         device: &Device,
-        arguments: &Encoded,
+        arguments: &Encoded<'_>,
         options: &CallOptions,
     ) -> Result<Option<Name>, SubmitError> {
         ring::try_offload::<H>(&mut self.calls, device, arguments, options)
@@ -446,7 +447,7 @@ impl Submitter {
     pub(super) fn try_send<H: Handler>(
         &mut self,
         device: &Device,
-        arguments: &Encoded,
+        arguments: &Encoded<'_>,
     ) -> Result<Option<()>, SubmitError> {
         let Some(sent) = ring::try_send::<H>(&mut self.calls, device, arguments)? else { return Ok(None) };
         if let Sent::WithEntry(entry) = sent {

@@ -32,7 +32,7 @@ pub(super) fn sync<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<Va
     match hot {
         Hot::Done(words) => short_value::<H>(stream.device(), &words),
         Hot::Sent => wait_long::<H>(stream),
-        Hot::Unsent => sync_otherwise::<H>(stream, call),
+        Hot::Unsent => sync_otherwise::<H>(stream, &call),
     }
 }
 
@@ -201,11 +201,11 @@ fn wait_long<H: Handler>(stream: &impl Access) -> Result<ValueOf<H>, CallError<E
 /// [`sync`] of a call that [`call_hot`] has not sent.
 #[cold]
 #[inline(never)]
-fn sync_otherwise<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+fn sync_otherwise<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     if const { is_short_task::<H>() } {
         return sync_task(stream, call);
     }
-    let arguments = Short::of(&call);
+    let arguments = Short::of(call);
     let outcome = stream.with(|submitter, device| {
         submitter.start_otherwise::<H>(device, &arguments).map(|_| submitter.finish::<H>(device))
     });
@@ -218,8 +218,8 @@ fn sync_otherwise<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<Val
 /// [`sync`] of a short task.
 // Not inlined: other calls may have values that are too long for a second copy on the stack.
 #[inline(never)]
-fn sync_task<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let arguments = Short::of(&call);
+fn sync_task<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let arguments = Short::of(call);
     let outcome = stream.with(|submitter, device| {
         let sent = ring::send_task::<H>(&mut submitter.calls, device, &arguments)?;
         // Rule 21: as in `is_answered`.
@@ -254,10 +254,10 @@ fn is_full<E>(outcome: &Result<Answer, CallError<E>>) -> bool {
 #[inline(never)]
 pub(super) fn sync_slow<H: Handler>(
     stream: &impl Access,
-    call: Call<H>,
+    call: &Call<H>,
     options: &CallOptions,
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let arguments = Encoded::of(stream.device(), &call);
+    let arguments = Encoded::of(stream.device(), call);
     let outcome = stream.with(|submitter, device| answer::<H>(submitter, device, &arguments, options));
     decoded::<H>(stream.device(), outcome)
 }
@@ -266,7 +266,7 @@ pub(super) fn sync_slow<H: Handler>(
 fn answer<H: Handler>(
     submitter: &mut Submitter,
     device: &Device,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     options: &CallOptions,
 ) -> Outcome<H> {
     let until = options.deadline.map(in_time);
