@@ -130,13 +130,25 @@ impl<T: Element> Migratable for BufferPtr<T> {
     const HAS_BUFFERS: bool = true;
     #[inline(always)]
     fn encode(&self, out: &mut Encoder<'_>) {
-        let [a, b] = self.wire.words();
-        a.encode(out);
-        b.encode(out);
+        for word in self.wire.words() {
+            if cfg!(hamr_bare) {
+                word.encode(out);
+            } else {
+                (word as u32, (word >> 32) as u32).encode(out);
+            }
+        }
     }
+    // In halves: behind a number of 4 bytes a word lies in two words of its slot. The compiler joins halves by shifts,
+    // in registers. A word it loads across two that it has stored, and such a load waits until the processor's earlier
+    // stores have left it. Images, which are small, do without.
     #[inline(always)]
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        Ok(Self::from_wire(WireBuffer::from_words(Migratable::decode(from)?)))
+        if cfg!(hamr_bare) {
+            return Ok(Self::from_wire(WireBuffer::from_words(Migratable::decode(from)?)));
+        }
+        let (a, b, c, d) = Migratable::decode(from)?;
+        let join = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        Ok(Self::from_wire(WireBuffer::from_words([join(a, b), join(c, d)])))
     }
     #[inline(always)]
     fn visit_buffers(&self, visit: &mut impl VisitBuffer) {

@@ -67,16 +67,20 @@ pub trait Migratable: Sized {
     /// Shows every device buffer that the value names, so that the host can check and use it while
     /// the call runs.
     fn visit_buffers(&self, _visit: &mut impl VisitBuffer) {}
-    /// Appends the elements of a vector. Scalars, whose bytes on the wire are those in memory, are copied
-    /// at once.
+    /// Appends the value but for its last bytes, where these lie in memory as on the wire, and returns those.
     #[doc(hidden)]
     #[inline(always)]
-    fn encode_elements(values: &[Self], out: &mut Encoder<'_>) {
-        for value in values {
-            value.encode(out);
-        }
+    fn encode_head(&self, out: &mut Encoder<'_>) -> &[u8] {
+        self.encode(out);
+        &[]
     }
-    /// Takes the elements of a vector, as [`Self::encode_elements`] appends them.
+    /// The bytes of elements on the wire, where they are those in memory.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn element_bytes(_values: &[Self]) -> Option<&[u8]> {
+        None
+    }
+    /// Takes the elements of a vector, as they were appended.
     #[doc(hidden)]
     #[inline(always)]
     fn decode_elements<const N: usize>(
@@ -289,8 +293,8 @@ macro_rules! scalars {
             }
             #[cfg(target_endian = "little")]
             #[inline(always)]
-            fn encode_elements(values: &[Self], out: &mut Encoder<'_>) {
-                out.bytes(bytemuck::cast_slice(values));
+            fn element_bytes(values: &[Self]) -> Option<&[u8]> {
+                Some(bytemuck::cast_slice(values))
             }
             #[cfg(target_endian = "little")]
             #[inline(always)]
@@ -298,9 +302,9 @@ macro_rules! scalars {
                 len: usize,
                 from: &mut Decoder<'_>,
             ) -> Result<heapless::Vec<Self, N>, Malformed> {
+                let bytes = from.slice(len.checked_mul(size_of::<Self>()).ok_or(Malformed)?)?;
                 let mut values = heapless::Vec::new();
                 values.resize_default(len).map_err(|_| Malformed)?;
-                let bytes = from.slice(size_of_val(&*values))?;
                 bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
                 Ok(values)
             }
@@ -382,6 +386,13 @@ impl<T: Migratable, const N: usize> Migratable for [T; N] {
         }
     }
     #[inline(always)]
+    fn encode_head(&self, out: &mut Encoder<'_>) -> &[u8] {
+        T::element_bytes(self).unwrap_or_else(|| {
+            self.encode(out);
+            &[]
+        })
+    }
+    #[inline(always)]
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         // `array::try_from_fn` is unstable; a fixed vector is the same thing with a checked end.
         let mut values = heapless::Vec::<T, N>::new();
@@ -424,6 +435,14 @@ macro_rules! tuples {
             #[allow(unused_variables, reason = "the empty tuple")]
             fn encode(&self, out: &mut Encoder<'_>) {
                 $(self.$i.encode(out);)*
+            }
+            #[inline(always)]
+            #[allow(unused_assignments, unused_mut, unused_variables, reason = "the empty tuple, the first part")]
+            fn encode_head(&self, out: &mut Encoder<'_>) -> &[u8] {
+                let mut tail: &[u8] = &[];
+                $(out.bytes(tail);
+                tail = self.$i.encode_head(out);)*
+                tail
             }
             #[inline(always)]
             #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple")]
@@ -505,9 +524,20 @@ impl<T: Migratable, const N: usize> Migratable for heapless::Vec<T, N> {
         const { Description::new("Vec<").then(T::DESCRIPTION).then(", ").then_number(N).then(">") }.as_str();
     const HAS_BUFFERS: bool = T::HAS_BUFFERS;
     fn encode(&self, out: &mut Encoder<'_>) {
-        (self.len() as u32).encode(out);
-        T::encode_elements(self, out);
+        let tail = self.encode_head(out);
+        out.bytes(tail);
     }
+    #[inline(always)]
+    fn encode_head(&self, out: &mut Encoder<'_>) -> &[u8] {
+        (self.len() as u32).encode(out);
+        T::element_bytes(self).unwrap_or_else(|| {
+            self.iter().for_each(|value| value.encode(out));
+            &[]
+        })
+    }
+    // In line with what takes it, so that it is moved less often; one copy in images, which are small.
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let len = u32::decode(from)? as usize;
         T::decode_elements(len, from)

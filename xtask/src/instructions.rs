@@ -1,9 +1,12 @@
 //! `cargo xtask instructions`: the number of instructions that an empty call costs each side,
-//! counted by callgrind through `hamr bench`, and compared with a limit. Times on a shared machine
-//! vary by more than one careless line costs; instruction counts do not vary.
+//! counted by callgrind through `hamr bench`, and compared with a limit; and what they do not show ([`pairs`]).
+//! Times on a shared machine vary by more than one careless line costs; instruction counts do not vary.
+
+mod pairs;
 
 use crate::test::Outcome;
-use crate::{Error, child, no_arguments};
+use crate::{Error, child, no_arguments, root};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Limits of instructions per empty call, by their names in the JSON line: `sync` on the host, or
@@ -62,6 +65,11 @@ fn measure() -> Result<String, Error> {
     let line = output.trim().to_string();
     println!("{line}");
     judge(&line)?;
+    // Of another processor the disassembly is another one.
+    if cfg!(target_arch = "x86_64") && ["nm", "objdump"].into_iter().all(child::is_installed) {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        pairs::check(&target.join("release/hamr"))?;
+    }
     Ok(line)
 }
 

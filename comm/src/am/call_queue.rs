@@ -46,7 +46,7 @@ impl<K, F: Order> CallQueue<K, F> {
             ReqHdr::inline(key, at + args.len())
         } else {
             // The caller has checked that the chunk is long enough.
-            self.requester.slots().write_request_chunk(self.slot(self.requester.next_position()), args)?;
+            self.requester.slots().write_request_chunk(self.slot(self.requester.next_position()), &[args])?;
             let described = Descriptor { off: 0, len: args.len() as u64 };
             bytes.get_mut(at..at + 16)?.copy_from_slice(described.as_bytes());
             ReqHdr::inline(key, at + 16).in_chunk()

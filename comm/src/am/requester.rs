@@ -213,7 +213,13 @@ impl<S: Slots> Requester<S> {
     /// Is the next slot free?
     #[inline(always)]
     pub fn ring_has_room(&self) -> bool {
-        self.submitted - self.released < u64::from(self.slots.ring_len())
+        self.in_ring() < u64::from(self.slots.ring_len())
+    }
+
+    /// Messages in the ring that are not released.
+    #[inline(always)]
+    pub fn in_ring(&self) -> u64 {
+        self.submitted - self.released
     }
 
     /// The position that the next message takes.

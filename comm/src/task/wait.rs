@@ -170,7 +170,8 @@ impl From<RankId> for Target {
     }
 }
 
-/// A call that a task has encoded.
+/// A call that a task has encoded. Whole words, as which it is copied; images, which are small, do without.
+#[cfg_attr(not(hamr_bare), repr(align(8)))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Message {
     pub(crate) target: Target,

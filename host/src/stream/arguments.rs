@@ -33,6 +33,10 @@ impl Short {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut short.words);
         call.args.encode(&mut Encoder::new(bytes.split_at_mut(plain_len::<H>()).0));
         if H::Args::HAS_BUFFERS {
+            // Each by itself, so that the compiler joins in registers what the arguments have of a word. It would store
+            // pointers that are not at multiples of 8 whole, and load words across them: see `BufferPtr`.
+            let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = short.words;
+            short.words = [a, b, c, d, e, f, g, h, i, j, k, l, m, n];
             call.args.visit_buffers(&mut short);
         }
         short
@@ -55,11 +59,13 @@ impl VisitBuffer for Short {
     }
 }
 
-/// The arguments of any call.
-pub(super) struct Encoded {
+/// The arguments of any call. The longest part of most is copied only where the message has it.
+pub(super) struct Encoded<'c> {
     memory: Memory,
-    /// Bytes of the arguments; more than are here when they are longer than the device takes.
-    len: usize,
+    /// Bytes of `memory` that are used; more than are here when they are longer than the device takes.
+    head: usize,
+    /// Those behind them, in the call.
+    tail: &'c [u8],
 }
 
 /// What [`Encoded`] fills, kept by its thread for the next call.
@@ -73,42 +79,47 @@ thread_local! {
     static MEMORY: Cell<Memory> = const { Cell::new(Memory { bytes: Vec::new(), named: Vec::new() }) };
 }
 
-impl Encoded {
-    pub(super) fn of<H: Handler>(device: &Device, call: &Call<H>) -> Self {
+impl<'c> Encoded<'c> {
+    pub(super) fn of<H: Handler>(device: &Device, call: &'c Call<H>) -> Self {
         // An error means that the thread is ending. Code of the program that calls has another memory.
-        let memory = MEMORY.try_with(Cell::take).unwrap_or_default();
-        let mut encoded = Self { memory, len: 0 };
-        let Memory { bytes, named } = &mut encoded.memory;
+        let mut memory = MEMORY.try_with(Cell::take).unwrap_or_default();
+        let Memory { bytes, named } = &mut memory;
         named.clear();
         bytes.resize(MAX_MESSAGE, 0);
         let mut out = Encoder::new(bytes);
-        call.args.encode(&mut out);
-        encoded.len = out.needed();
-        if !out.fits() && encoded.len <= device.longest_message(&device.epoch_info().record) {
-            bytes.resize(encoded.len, 0);
+        let mut tail = call.args.encode_head(&mut out);
+        let (mut head, fits) = (out.needed(), out.fits());
+        if !fits && head <= device.longest_message(&device.epoch_info().record) {
+            bytes.resize(head, 0);
             let mut out = Encoder::new(bytes);
-            call.args.encode(&mut out);
-            encoded.len = out.needed();
+            tail = call.args.encode_head(&mut out);
+            head = out.needed();
         }
         if H::Args::HAS_BUFFERS {
             call.args.visit_buffers(&mut |buffer: NamedBuffer| named.push(buffer));
         }
-        encoded
+        Self { memory, head, tail }
     }
 
-    /// The bytes; `None` when they are longer than the device takes.
-    pub(super) fn bytes(&self) -> Option<&[u8]> {
-        self.memory.bytes.get(..self.len)
+    /// The bytes, one piece behind the other; `None` when they are longer than the device takes.
+    pub(super) fn pieces(&self) -> Option<[&[u8]; 2]> {
+        Some([self.memory.bytes.get(..self.head)?, self.tail])
     }
 
     /// How many bytes the arguments have.
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.head + self.tail.len()
     }
 
-    /// The first bytes, which go to a chunk.
-    pub(super) fn chunk(&self, len: usize) -> &[u8] {
-        self.memory.bytes.get(..len).unwrap_or_default()
+    /// Copies the bytes, which are no longer.
+    pub(super) fn copy_to(&self, to: &mut [u8]) {
+        if let Some([head, tail]) = self.pieces()
+            && let Some((to_head, to_tail)) = to.split_at_mut_checked(head.len())
+            && let Some(to_tail) = to_tail.get_mut(..tail.len())
+        {
+            to_head.copy_from_slice(head);
+            to_tail.copy_from_slice(tail);
+        }
     }
 
     pub(super) fn named(&self) -> &[NamedBuffer] {
@@ -116,7 +127,7 @@ impl Encoded {
     }
 }
 
-impl Drop for Encoded {
+impl Drop for Encoded<'_> {
     fn drop(&mut self) {
         let mut memory = std::mem::take(&mut self.memory);
         memory.bytes.truncate(MAX_MESSAGE);

@@ -234,25 +234,19 @@ pub(crate) fn sync_with<H: Handler, S: StreamRef>(
     if S::IS_SHARED {
         return offload_with(stream, call, options)?.wait();
     }
-    super::sync::sync_slow(&stream, call, &options)
+    super::sync::sync_slow(&stream, &call, &options)
 }
 
 #[inline(always)]
 pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
     // Not `with`: a closure is not inlined for certain.
     let arguments = Short::of(&call);
-    let entry = stream.enter().offload::<H>(stream.device(), &arguments);
-    let Some(entry) = entry else { return offload_otherwise(stream, call) };
-    let pending = Pending::new(stream, entry, None);
-    // Its arguments' destructors may panic: the entry has its owner by now.
+    let name = stream.enter().offload::<H>(stream.device(), &arguments);
+    let Some(name) = name else { return offload_in_any_way(stream, &call, CallOptions::default()) };
+    let pending = Pending::new(stream, name);
+    // Its arguments' destructors may panic: the call has its owner by now.
     drop(call);
     Ok(pending)
-}
-
-#[cold]
-#[inline(never)]
-fn offload_otherwise<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
-    offload_with(stream, call, CallOptions::default())
 }
 
 pub(crate) fn offload_with<H: Handler, S: StreamRef>(
@@ -260,11 +254,22 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     call: Call<H>,
     options: CallOptions,
 ) -> Result<Pending<H, S>, SubmitError> {
+    offload_in_any_way(stream, &call, options)
+}
+
+#[cold]
+#[inline(never)]
+fn offload_in_any_way<H: Handler, S: StreamRef>(
+    stream: S,
+    call: &Call<H>,
+    options: CallOptions,
+) -> Result<Pending<H, S>, SubmitError> {
     let until = options.deadline.map(wait::in_time);
-    let arguments = Encoded::of(stream.device(), &call);
-    drop(call);
-    let entry = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
-    Ok(Pending::new(stream, entry, until))
+    let arguments = Encoded::of(stream.device(), call);
+    let name = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
+    let mut pending = Pending::new(stream, name);
+    pending.set_until(until);
+    Ok(pending)
 }
 
 #[inline(always)]
@@ -273,14 +278,14 @@ pub(crate) fn send<H: Handler>(stream: impl StreamRef, call: Call<H>) -> Result<
     let is_sent = stream.enter().send::<H>(stream.device(), &arguments);
     match is_sent {
         true => Ok(()),
-        false => send_otherwise(stream, call),
+        false => send_otherwise(stream, &call),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn send_otherwise<H: Handler>(stream: impl StreamRef, call: Call<H>) -> Result<(), SubmitError> {
-    submit::send_slow::<H>(&stream, &Encoded::of(stream.device(), &call))
+fn send_otherwise<H: Handler>(stream: impl StreamRef, call: &Call<H>) -> Result<(), SubmitError> {
+    submit::send_slow::<H>(&stream, &Encoded::of(stream.device(), call))
 }
 
 pub(crate) fn one_way_failures(stream: impl StreamRef) -> u64 {

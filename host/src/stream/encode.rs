@@ -22,12 +22,17 @@ pub(super) struct Message {
     pub(super) hdr: ReqHdr,
     pub(super) words: [u64; TWO_LINE_WORDS],
     pub(super) len: usize,
-    /// Bytes of the arguments that go to the slot's request chunk.
-    pub(super) chunk: usize,
+    /// The arguments go to the slot's request chunk.
+    pub(super) in_chunk: bool,
     pub(super) uses: Uses,
 }
 
 impl Message {
+    /// An empty one, of stream `stream`.
+    pub(super) fn of(stream: u32) -> Self {
+        Self { hdr: ReqHdr(0), words: [0; TWO_LINE_WORDS], len: 0, in_chunk: false, uses: Uses::of(stream) }
+    }
+
     /// The words with content.
     pub(super) fn used(&self) -> &[u64] {
         self.words.get(..self.len.div_ceil(8)).unwrap_or(&self.words)
@@ -54,14 +59,15 @@ pub(super) struct Limits {
     pub(super) two_lines: bool,
 }
 
-/// Finds the key, checks the buffers and begins their use, lays the arguments out.
+/// Finds the key, checks the buffers and begins their use, lays the arguments out in `message`, which is empty.
 pub(super) fn prepare<H: Handler>(
-    arguments: &Encoded,
+    message: &mut Message,
+    arguments: &Encoded<'_>,
     end: &QueueEnd,
     limits: Limits,
     device: &Device,
     options: &CallOptions,
-) -> Result<Message, SubmitError> {
+) -> Result<(), SubmitError> {
     let site = || device.site::<H>("submitting");
     let key = match options.key {
         Some(known) if known.image != end.image() => return Err(SubmitError::Unloaded { site: site() }),
@@ -69,21 +75,13 @@ pub(super) fn prepare<H: Handler>(
         None => end.keys.key::<H>(),
     };
     let key = key.ok_or_else(|| why_not::<H>(&device.running().handlers, site()))?;
-    let mut message = Message {
-        hdr: ReqHdr::inline(key, 0),
-        words: [0; TWO_LINE_WORDS],
-        len: 0,
-        chunk: 0,
-        uses: Uses::of(limits.stream),
-    };
-    let filled = fill::<H>(&mut message, arguments, limits, device, options, key);
-    filled.inspect_err(|_| message.uses.release(&device.memory))?;
-    Ok(message)
+    let filled = fill::<H>(message, arguments, limits, device, options, key);
+    filled.inspect_err(|_| message.uses.release(&device.memory))
 }
 
 fn fill<H: Handler>(
     message: &mut Message,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     limits: Limits,
     device: &Device,
     options: &CallOptions,
@@ -99,10 +97,9 @@ fn fill<H: Handler>(
         }
         message.uses.push(device.memory.begin_use(buffer, 0, limits.stream).map_err(|_| unloaded())?);
     }
-    let bytes = arguments.bytes().filter(|bytes| bytes.len() <= limits.message);
-    let bytes =
-        bytes.ok_or_else(|| SubmitError::TooLong { site: site(), len: arguments.len(), limit: limits.message })?;
-    let len = bytes.len();
+    let len = arguments.len();
+    let pieces = arguments.pieces().filter(|_| len <= limits.message);
+    let pieces = pieces.ok_or_else(|| SubmitError::TooLong { site: site(), len, limit: limits.message })?;
     for named in arguments.named() {
         let index = device.memory.begin_use(named.wire, named.bytes, limits.stream);
         message.uses.push(index.map_err(|why| SubmitError::Buffer { site: site(), why })?);
@@ -142,9 +139,7 @@ fn fill<H: Handler>(
         && len <= TWO_LINE_BYTES
     {
         let both: &mut [u8] = bytemuck::cast_slice_mut(&mut message.words);
-        if let Some(to) = both.get_mut(..len) {
-            to.copy_from_slice(bytes);
-        }
+        arguments.copy_to(both);
         (message.hdr, message.len) = (ReqHdr::in_two_lines(key, len), len);
         return Ok(());
     }
@@ -154,22 +149,23 @@ fn fill<H: Handler>(
         }
         let at = message.len;
         let inline: &mut [u8] = bytemuck::cast_slice_mut(&mut message.words);
-        if let Some(to) = inline.get_mut(at..at + len) {
-            to.copy_from_slice(bytes);
-        }
+        arguments.copy_to(inline.split_at_mut(at).1);
         message.len += len;
     } else {
         if len <= limits.request_chunk {
             hdr = hdr.in_chunk();
-            message.chunk = len;
+            message.in_chunk = true;
             message.push([0, len as u64]);
         } else {
             hdr = hdr.in_buffer();
             let block = device.memory.allocate(len as u64).map_err(no_room)?;
             message.uses.blocks[0] = Some(block);
-            let at = device.memory.heap_off() + block.off;
-            let written = device.link.window().write_bytes(at, bytes);
-            written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
+            let mut at = device.memory.heap_off() + block.off;
+            for piece in pieces {
+                let written = device.link.window().write_bytes(at, piece);
+                written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
+                at += piece.len() as u64;
+            }
             message.push([block.off, len as u64]);
         }
         if let Some(reply) = reply {

@@ -25,8 +25,9 @@ pub(super) fn follow(calls: &mut Calls, hot: &mut HotCall, device: &Device) {
 #[cold]
 #[inline(never)]
 fn end(calls: &mut Calls, hot: &mut HotCall, device: &Device, epoch: u32) {
-    read_last_replies(calls, hot, device);
-    calls.table.end_epoch(EpochEnd::before(epoch), |mut uses| uses.release(&device.memory));
+    let ended = EpochEnd::before(epoch);
+    read_last_replies(calls, hot, device, ended);
+    calls.table.end_epoch(ended, |uses| uses.release(&device.memory));
     if calls.end.req.hot_is_busy() {
         hot.release(&mut calls.end, &device.memory);
     }
@@ -37,10 +38,10 @@ fn end(calls: &mut Calls, hot: &mut HotCall, device: &Device, epoch: u32) {
 }
 
 /// Takes in what was answered before the end.
-fn read_last_replies(calls: &mut Calls, hot: &mut HotCall, device: &Device) {
+fn read_last_replies(calls: &mut Calls, hot: &mut HotCall, device: &Device, ended: EpochEnd) {
     device.with_snapshot(calls.end.epoch().number(), |window| {
         let frozen = calls.end.freeze(window.and_then(|window| device.queue_in(window, calls.end.number())));
-        calls.empty_ring(device);
+        calls.end_ring(device, ended);
         calls.poll_ticket_slots(device);
         if calls.end.req.hot_is_busy()
             && !hot.is_abandoned

@@ -16,6 +16,7 @@ mod hot;
 mod idle;
 mod info;
 mod local;
+mod moved;
 mod pending;
 mod put_data;
 mod queue_end;

@@ -1,7 +1,7 @@
 //! A call in flight.
 
 use super::reply::{Answer, Outcome, decoded, short_value};
-use super::shape::is_task;
+use super::table::Name;
 use super::wait::{Stop, Wait, in_time, spins};
 use super::{StreamRef, Submitter};
 use crate::CallError;
@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 /// Polls of a task without result from one check of clock and peer to the next. A count that has
 /// stopped at its last value checks at every poll.
 const CLOCK_EVERY: u16 = 16;
-const _: () = assert!(u16::MAX % CLOCK_EVERY == CLOCK_EVERY - 1);
+const MOST_POLLS: u16 = (1 << 14) - 1;
+const _: () = assert!(MOST_POLLS % CLOCK_EVERY == CLOCK_EVERY - 1);
 
 /// A call in flight, or its unread result.
 ///
-/// It names a private entry, not a slot, so any number of them may wait unread, up to
+/// Its slot goes on before it is read, so any number of them may wait unread, up to
 /// `Options::max_outstanding`.
 ///
 /// # Dropping
@@ -39,34 +40,82 @@ const _: () = assert!(u16::MAX % CLOCK_EVERY == CLOCK_EVERY - 1);
 #[must_use = "dropping it detaches the call"]
 pub struct Pending<H: Handler, S: StreamRef> {
     stream: S,
-    entry: u32,
-    until: Option<Instant>,
-    /// How often it was polled without result, as a future.
-    polls: u16,
-    taken: bool,
+    call: Unread,
     _handler: PhantomData<fn() -> H>,
+}
+
+/// A call's name; above it how often it was polled without result, as a future, and a flag.
+#[derive(Clone, Copy)]
+struct Unread(u64);
+
+impl Unread {
+    const ONE_POLL: u64 = 1 << Name::BITS;
+    const TAKEN: u64 = 1 << 63;
+
+    #[inline(always)]
+    fn name(self) -> Name {
+        Name(self.0 & (Self::ONE_POLL - 1))
+    }
+
+    #[inline(always)]
+    fn is_taken(self) -> bool {
+        self.0 & Self::TAKEN != 0
+    }
+
+    /// Marks it taken. True if it was before.
+    #[inline(always)]
+    fn take(&mut self) -> bool {
+        let was_taken = self.is_taken();
+        self.0 |= Self::TAKEN;
+        was_taken
+    }
+
+    /// Counts a poll, up to [`MOST_POLLS`], and returns how many there were before.
+    fn count_poll(&mut self) -> u16 {
+        let polls = (self.0 / Self::ONE_POLL) as u16 & MOST_POLLS;
+        if polls != MOST_POLLS {
+            self.0 += Self::ONE_POLL;
+        }
+        polls
+    }
 }
 
 impl<H: Handler, S: StreamRef> Pending<H, S> {
     #[inline(always)]
-    pub(super) fn new(stream: S, entry: u32, until: Option<Instant>) -> Self {
-        Self { stream, entry, until, polls: 0, taken: false, _handler: PhantomData }
+    pub(super) fn new(stream: S, name: Name) -> Self {
+        // Few words, which the compiler keeps in registers. A value of more is written in pieces and copied
+        // whole, and such a copy waits for the processor's earlier stores: those of the request, among them.
+        const { assert!(size_of::<Self>() == size_of::<S>() + size_of::<u64>()) };
+        Self { stream, call: Unread(name.0), _handler: PhantomData }
+    }
+
+    /// The call's deadline, unless it has none of its own and the device's default was not needed yet.
+    fn until(&self) -> Option<Instant> {
+        self.stream.with(|submitter, _| submitter.until(self.call.name()))
+    }
+
+    #[cold]
+    pub(super) fn set_until(&mut self, until: Option<Instant>) {
+        if let Some(until) = until {
+            let name = self.stream.with(|submitter, _| submitter.set_until(self.call.name(), until));
+            self.call.0 = self.call.0 & !(Unread::ONE_POLL - 1) | name.0;
+        }
     }
 
     /// Is the outcome there, so that [`Self::wait`] returns at once? Never waits, but gives a
     /// device without a processor of its own a chance to run.
     pub fn is_done(&self) -> bool {
-        if self.taken {
+        if self.call.is_taken() {
             return true;
         }
-        if self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)) {
+        if self.stream.with(|submitter, device| submitter.try_complete(device, self.call.name())) {
             return true;
         }
         // A caller that only polls must notice the device's end as well.
         self.stream.device().poll_peer();
         self.stream.with(|submitter, device| {
             submitter.follow_epoch(device);
-            submitter.try_complete(device, self.entry)
+            submitter.try_complete(device, self.call.name())
         })
     }
 
@@ -79,8 +128,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
             return true;
         }
         let device = self.stream.device();
-        let until = self.until.or_else(|| device.options.deadline.map(in_time));
-        self.until = until;
+        let until = self.until().or_else(|| device.options.deadline.map(in_time));
+        self.set_until(until);
         if until.is_some_and(|until| Instant::now() >= until) {
             return true;
         }
@@ -99,10 +148,10 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// discarded.
     #[inline]
     pub fn wait(mut self) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if std::mem::replace(&mut self.taken, true) {
+        if self.call.take() {
             return Err(self.already_taken());
         }
-        if let Some(words) = self.stream.with(|submitter, device| submitter.take_in_place::<H>(device, self.entry)) {
+        if let Some(words) = self.stream.with(|submitter, device| submitter.take_short::<H>(device, self.call.name())) {
             return short_value::<H>(self.stream.device(), &words);
         }
         self.wait_slowly(None)
@@ -114,7 +163,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// # Errors
     /// See [`CallError`]; [`CallError::Deadline`] when the time is over.
     pub fn wait_timeout(mut self, limit: Duration) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-        if std::mem::replace(&mut self.taken, true) {
+        if self.call.take() {
             return Err(self.already_taken());
         }
         self.wait_slowly(Some(in_time(limit)))
@@ -133,11 +182,13 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         self.stream.with(Submitter::follow_epoch);
     }
 
-    /// The outcome, when it is there; the entry is free then.
+    /// The outcome, when it is there; its name is no longer used then.
     fn try_take(&self) -> Option<Outcome<H>> {
-        self.stream.with(|submitter, device| match submitter.take_in_place::<H>(device, self.entry) {
+        self.stream.with(|submitter, device| match submitter.take_short::<H>(device, self.call.name()) {
             Some(words) => Some(Ok(Answer::Short(words))),
-            None => submitter.try_complete(device, self.entry).then(|| submitter.take::<H>(device, self.entry)),
+            None => {
+                submitter.try_complete(device, self.call.name()).then(|| submitter.take::<H>(device, self.call.name()))
+            }
         })
     }
 
@@ -151,15 +202,15 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     fn try_take_last(&self) -> Outcome<H> {
         self.try_take().unwrap_or_else(|| {
             let late = self.stream.with(|submitter, device| {
-                let late = device.late_site::<H>(submitter.place(self.entry));
-                submitter.abandon(device, self.entry);
+                let late = device.late_site::<H>(submitter.place(self.call.name()));
+                submitter.abandon(device, self.call.name());
                 late
             });
             Err(CallError::Deadline(late))
         })
     }
 
-    /// It was polled to its end before, as a future; its entry may be another call's by now.
+    /// It was polled to its end before, as a future; its name may be another call's by now.
     #[cold]
     fn already_taken(&self) -> CallError<ErrorOf<H>> {
         let site = self.stream.device().site::<H>("reading the reply");
@@ -172,15 +223,11 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         // after about a microsecond.
         let words = self.stream.with(|submitter, device| {
             for _ in 0..spins() {
-                let has_outcome = match const { is_task::<H>() } {
-                    true => submitter.try_complete(device, self.entry),
-                    false => submitter.has_outcome(device, self.entry),
-                };
-                if has_outcome {
-                    return None;
-                }
-                if let Some(words) = submitter.take_in_place::<H>(device, self.entry) {
+                if let Some(words) = submitter.take_short::<H>(device, self.call.name()) {
                     return Some(words);
+                }
+                if submitter.try_complete(device, self.call.name()) {
+                    return None;
                 }
                 std::hint::spin_loop();
             }
@@ -190,7 +237,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
             return short_value::<H>(self.stream.device(), &words);
         }
         let epoch = self.stream.with(|submitter, _| submitter.epoch());
-        let mut wait = Wait::new(self.stream.device(), epoch, until.or(self.until));
+        let mut wait = Wait::new(self.stream.device(), epoch, until.or_else(|| self.until()));
         loop {
             if let Some(outcome) = self.try_take() {
                 return self.decoded(outcome);
@@ -202,8 +249,10 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
                 // the end.
                 Err(Stop::EpochEnded(_)) => self.stream.with(|submitter, device| submitter.follow_epoch(device)),
             }
-            let place = self.stream.with(|submitter, _| submitter.place(self.entry));
-            wait.serve(place, || self.stream.with(|submitter, device| submitter.try_complete(device, self.entry)));
+            let place = self.stream.with(|submitter, _| submitter.place(self.call.name()));
+            wait.serve(place, || {
+                self.stream.with(|submitter, device| submitter.try_complete(device, self.call.name()))
+            });
         }
     }
 
@@ -211,8 +260,8 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
     /// [`CallError::Cancelled`], or the value when the call was too far along. A handler that is
     /// running notices only if it asks ([`hamr_comm::Context::cancelled`]).
     pub fn cancel(&self) {
-        if !self.taken {
-            self.stream.with(|submitter, device| submitter.cancel(device, self.entry));
+        if !self.call.is_taken() {
+            self.stream.with(|submitter, device| submitter.cancel(device, self.call.name()));
         }
     }
 }
@@ -220,13 +269,13 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
 impl<H: Handler, S: StreamRef> Drop for Pending<H, S> {
     #[inline]
     fn drop(&mut self) {
-        if !self.taken {
-            self.stream.with(|submitter, device| submitter.abandon(device, self.entry));
+        if !self.call.is_taken() {
+            self.stream.with(|submitter, device| submitter.abandon(device, self.call.name()));
         }
     }
 }
 
-// Nothing in it is pinned: the entry is elsewhere.
+// Nothing in it is pinned: the result is elsewhere.
 impl<H: Handler, S: StreamRef> Unpin for Pending<H, S> {}
 
 /// Polling never blocks. A poll that finds nothing wakes its own task again, so that an executor
@@ -237,7 +286,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
     type Output = Result<ValueOf<H>, CallError<ErrorOf<H>>>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.taken {
+        if self.call.is_taken() {
             return Poll::Ready(Err(self.already_taken()));
         }
         let mut outcome = self.try_take();
@@ -247,18 +296,18 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
             outcome = self.try_take();
         }
         if let Some(outcome) = outcome {
-            self.taken = true;
+            self.call.take();
             return Poll::Ready(self.decoded(outcome));
         }
-        let polls = self.polls;
-        self.polls = polls.saturating_add(1);
+        let polls = self.call.count_poll();
         let device = self.stream.device();
         // A poll and what its executor does around it take a microsecond or so, so a count is as
         // good as a clock.
-        let spins = device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros());
+        let spins =
+            device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros().min(MOST_POLLS.into()));
         let sleeps = (!spins || polls != 0 && patience::must_sleep()) && device.wait_queue.is_notified();
         // A call's own deadline may be over before the first poll.
-        let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until.is_some();
+        let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until().is_some();
         if !sleeps && !is_due {
             device.link.wait(0);
             self.stream.with(Submitter::follow_epoch);
@@ -266,13 +315,13 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
             return Poll::Pending;
         }
         let limit = device.options.deadline;
-        let until = self.until.or_else(|| limit.map(in_time));
+        let until = self.until().or_else(|| limit.map(in_time));
         if until.is_some_and(|until| Instant::now() >= until) {
-            self.taken = true;
+            self.call.take();
             return Poll::Ready(self.decoded(self.try_take_last()));
         }
         device.poll_peer();
-        self.until = until;
+        self.set_until(until);
         if !sleeps {
             self.stream.with(Submitter::follow_epoch);
             task.waker().wake_by_ref();
@@ -281,7 +330,7 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         self.register(task.waker(), until);
         match self.try_take() {
             Some(outcome) => {
-                self.taken = true;
+                self.call.take();
                 Poll::Ready(self.decoded(outcome))
             }
             None => Poll::Pending,

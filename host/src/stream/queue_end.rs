@@ -1,11 +1,15 @@
 //! The host's end of one queue pair: which ring slot belongs to which entry, publishing a request,
 //! and reading a reply.
 
+use super::arguments::Encoded;
+use super::encode::Message;
 use super::epoch::SubmitterEpoch;
 use super::reply::ReplyCopy;
+use super::table::Name;
 use super::uses::Uses;
 use crate::device::{Device, EpochInfo, Fence, Running};
 use crate::keys::Keys;
+use crate::memory::Block;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::slot::{self, Descriptor, INLINE_WORDS, RepHdr, ReqHdr};
@@ -17,10 +21,14 @@ use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::migrate::MAX_MESSAGE;
 use std::sync::atomic::{Ordering, fence};
 
-/// Owner of a ring slot whose reply was read.
-pub(super) const CONSUMED: u32 = u32::MAX;
-/// Owner of a ring slot whose call has no entry: one-way.
-pub(super) const ONE_WAY: u32 = u32::MAX - 1;
+/// Owner of a free ring slot, or of a call without an entry: its position is its name.
+pub(super) const PLAIN: u32 = u32::MAX;
+/// Of such a call whose caller gave up the result.
+pub(super) const ABANDONED: u32 = u32::MAX - 1;
+/// Of a slot whose reply was read, behind one that is not released.
+pub(super) const CONSUMED: u32 = u32::MAX - 2;
+/// Of a one-way call without an entry.
+pub(super) const ONE_WAY: u32 = u32::MAX - 3;
 
 /// The host's end of one queue pair (see the module).
 pub(super) struct QueueEnd {
@@ -35,8 +43,12 @@ pub(super) struct QueueEnd {
     longest_message: usize,
     /// Bytes of stack that tasks of this epoch have.
     task_stack: u32,
-    /// Entry of each ring slot, or [`CONSUMED`] or [`ONE_WAY`].
+    /// Entry of each ring slot, or what is above.
     owners: Box<[u32]>,
+    /// Slots that are [`CONSUMED`].
+    consumed: u32,
+    /// Positions of earlier epochs: a call's number counts all positions of the stream.
+    earlier: u64,
     /// The slots are those of an epoch that is over, and no thread wipes them.
     frozen: bool,
 }
@@ -49,7 +61,9 @@ impl QueueEnd {
             image: running.number,
             longest_message: MAX_MESSAGE,
             task_stack: 0,
-            owners: vec![CONSUMED; queue.ring_len() as usize].into_boxed_slice(),
+            owners: vec![PLAIN; queue.ring_len() as usize].into_boxed_slice(),
+            consumed: 0,
+            earlier: 0,
             // A queue end in no epoch submits nothing before it enters one.
             req: Requester::new(queue, if epoch == 0 { Epoch::FIRST } else { Epoch(epoch) }),
             epoch: SubmitterEpoch::of(epoch),
@@ -69,9 +83,12 @@ impl QueueEnd {
 
     /// Goes on in the epoch `epoch`; 0: in none. Every slot is free.
     pub(super) fn enter(&mut self, epoch: u32) {
-        self.owners.fill(CONSUMED);
+        self.owners.fill(PLAIN);
+        self.consumed = 0;
+        self.req.release_while(u32::MAX, |_, _| true);
         self.epoch = SubmitterEpoch::of(epoch);
         if epoch != 0 {
+            self.earlier += self.req.next_position();
             self.req.enter(Epoch(epoch));
         }
     }
@@ -134,7 +151,7 @@ impl QueueEnd {
 
     #[inline(always)]
     pub(super) fn owner(&self, x: u64) -> u32 {
-        owner_in(&self.owners, x)
+        self.owners.get(self.index(x)).copied().unwrap_or(CONSUMED)
     }
 
     #[inline(always)]
@@ -145,37 +162,81 @@ impl QueueEnd {
         }
     }
 
+    /// The number of the call at `x`.
+    #[inline(always)]
+    pub(super) fn number_of(&self, x: u64) -> u64 {
+        self.earlier + x
+    }
+
+    /// The whole number of a call that has one as its name.
+    pub(super) fn number_of_name(&self, name: Name) -> u64 {
+        self.number_of(self.req.next_position()).wrapping_sub(self.age(name))
+    }
+
+    /// How many calls ago the next one is from that with this name.
+    #[inline(always)]
+    fn age(&self, name: Name) -> u64 {
+        self.number_of(self.req.next_position()).wrapping_sub(name.0) & Name::NUMBER
+    }
+
+    /// The position of a call that has a number as its name, if it is in the ring.
+    #[inline(always)]
+    pub(super) fn position(&self, name: Name) -> Option<u64> {
+        let age = self.age(name);
+        (age <= self.req.in_ring()).then(|| self.req.next_position().wrapping_sub(age))
+    }
+
     /// The result at `x` was read: releases the slots at the front of which that is so.
     #[inline(always)]
     pub(super) fn consume(&mut self, x: u64) {
-        if self.req.oldest() == Some(x) {
-            self.req.release_oldest();
-        } else {
-            self.set_owner(x, CONSUMED);
+        if self.req.oldest() != Some(x) {
+            self.consumed += 1;
+            return self.set_owner(x, CONSUMED);
         }
-        self.release_consumed();
+        if self.owner(x) != PLAIN {
+            self.set_owner(x, PLAIN);
+        }
+        self.req.release_oldest();
+        if self.consumed != 0 {
+            self.release_consumed();
+        }
     }
 
-    /// Releases the slots at the front whose results were read in place.
-    #[inline(always)]
-    pub(super) fn release_consumed(&mut self) {
-        let owners = &self.owners;
-        self.req.release_while(u32::MAX, |_, x| owner_in(owners, x) == CONSUMED);
+    /// Releases the slots at the front whose results were read.
+    #[cold]
+    #[inline(never)]
+    fn release_consumed(&mut self) {
+        self.release(u32::MAX, |_, owner, _| owner == CONSUMED);
     }
 
-    /// Releases the slots at the front whose messages are one-way and have their replies, at most so
-    /// many. Returns how many of those calls did not run.
+    /// The same, and those whose messages are one-way and have their replies, at most so many. Returns how many of
+    /// these calls did not run.
     #[inline(always)]
-    pub(super) fn release_one_way(&mut self, most: u32) -> u64 {
-        let owners = &self.owners;
+    pub(super) fn release_done(&mut self, most: u32) -> u64 {
         let mut failures = 0;
-        self.req.release_while(most, |req, x| {
+        self.release(most, |req, owner, x| {
+            if owner != ONE_WAY {
+                return owner == CONSUMED;
+            }
             // A reply without payload came with its word, and a slot that was wiped has another.
-            let reply = if owner_in(owners, x) == ONE_WAY { req.ring_reply(x) } else { None };
+            let reply = req.ring_reply(x);
             failures += u64::from(reply.is_some_and(|hdr| hdr != RepHdr::inline(Status::EXECUTED, 0)));
             reply.is_some()
         });
         failures
+    }
+
+    /// Releases the slots at the front of whose owners `is_done` says so, at most so many.
+    #[inline(always)]
+    fn release(&mut self, most: u32, mut is_done: impl FnMut(&Requester<Queue<Shared>>, u32, u64) -> bool) {
+        let (owners, consumed) = (&mut self.owners, &mut self.consumed);
+        self.req.release_while(most, |req, x| {
+            let index = x as usize & (owners.len() - 1);
+            let Some(owner) = owners.get_mut(index).filter(|owner| is_done(req, **owner, x)) else { return false };
+            *consumed -= u32::from(*owner == CONSUMED);
+            *owner = PLAIN;
+            true
+        });
     }
 
     // --- requests ---
@@ -184,7 +245,9 @@ impl QueueEnd {
     #[inline(always)]
     pub(super) fn push(&mut self, device: &Device, owner: u32, hdr: ReqHdr, words: &[u64]) {
         let x = self.req.submit_ring(hdr, words);
-        self.set_owner(x, owner);
+        if owner != PLAIN {
+            self.set_owner(x, owner);
+        }
         device.notify(Fence::of_message(x));
     }
 
@@ -203,11 +266,13 @@ impl QueueEnd {
         slot::seq(self.req.tag(), count, slot::COUNT_BITS)
     }
 
-    /// Copies the arguments that do not fit into slot number `slot`.
-    pub(super) fn fill_chunk(&self, slot: u32, bytes: &[u8]) {
-        if !bytes.is_empty() {
+    /// Copies the arguments of a message that are to be there into the chunk of slot number `slot`.
+    pub(super) fn fill_chunk(&self, slot: u32, message: &Message, arguments: &Encoded<'_>) {
+        if message.in_chunk
+            && let Some(pieces) = arguments.pieces()
+        {
             // The length was checked against the chunk when the message was prepared.
-            let _ = self.req.slots().write_request_chunk(slot, bytes);
+            let _ = self.req.slots().write_request_chunk(slot, &pieces);
         }
     }
 
@@ -220,7 +285,7 @@ impl QueueEnd {
         from: Slot<'_, Coherent>,
         slot: u32,
         hdr: RepHdr,
-        uses: &Uses,
+        block: Option<Block>,
     ) -> ReplyCopy {
         let mut words = [0; INLINE_WORDS];
         if !hdr.is_empty() {
@@ -234,7 +299,7 @@ impl QueueEnd {
                 long.resize(at.len as usize, 0);
                 self.req.slots().read_reply_chunk(slot, &mut long).is_some()
             }
-            slot::Place::Buffer => match uses.reply_block() {
+            slot::Place::Buffer => match block {
                 Some(block) if fits(block.off, block.bytes) => {
                     long.resize(at.len as usize, 0);
                     let copied = device.link.window().read_bytes(device.memory.heap_off() + block.off, &mut long);
@@ -252,14 +317,13 @@ impl QueueEnd {
 
     /// [`Self::read`] for the call in the hot slot.
     pub(super) fn read_hot(&self, device: &Device, hdr: RepHdr, uses: &Uses) -> ReplyCopy {
-        self.read(device, self.req.slots().hot(), 0, hdr, uses)
+        self.read(device, self.req.slots().hot(), 0, hdr, uses.reply_block())
     }
-}
 
-/// The owner among `owners` of the ring slot of position `x`.
-#[inline(always)]
-fn owner_in(owners: &[u32], x: u64) -> u32 {
-    owners.get(x as usize & (owners.len() - 1)).copied().unwrap_or(CONSUMED)
+    /// [`Self::read`] for the call at `x`.
+    pub(super) fn read_ring(&self, device: &Device, x: u64, hdr: RepHdr, block: Option<Block>) -> ReplyCopy {
+        self.read(device, self.req.slots().ring(x as u32), self.slot_number(x), hdr, block)
+    }
 }
 
 /// The slots that a [`QueueEnd`] goes back to.

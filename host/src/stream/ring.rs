@@ -5,11 +5,11 @@ use super::CallOptions;
 use super::arguments::{Encoded, Short};
 use super::completion::Calls;
 use super::encode::{Limits, Message, prepare};
-use super::queue_end::ONE_WAY;
+use super::queue_end::{ONE_WAY, PLAIN};
 use super::shape::{
     fits_chunk, is_plain, is_short_task, is_task, plain_hdr, plain_len, short_result, task_flags, used_words,
 };
-use super::table::EntryState;
+use super::table::{EntryState, Name};
 use crate::SubmitError;
 use crate::device::Device;
 use hamr_comm::Handler;
@@ -25,22 +25,28 @@ struct Reserved {
     ticket: Option<u32>,
 }
 
-/// Puts a plain call into the ring, when that has room and the key and an entry are found at once; its
-/// result comes to the entry returned.
+/// Puts a plain call into the ring, when that has room and the key is found at once.
 #[inline(always)]
-pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Short) -> Option<u32> {
+pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Short) -> Option<Name> {
     if const { is_plain::<H>() }
         && fits_chunk::<H>(|| calls.end.req.slots().rep_chunk_len())
         && calls.end.epoch().is(device.epoch.load(Ordering::Acquire))
-        && calls.end.req.ring_has_room()
+        && (calls.end.req.ring_has_room() || calls.make_room(device))
+        && calls.table.has_room()
         && let Some(key) = calls.end.keys.first_key::<H>()
-        && let Some(entry) = calls.table.take_again(EntryState::Ring(calls.end.req.next_position()))
     {
-        let hdr = plain_hdr::<H>(key);
-        calls.end.push(device, entry, hdr, used_words::<H>(&call.words));
-        return Some(entry);
+        return Some(push_plain(calls, device, plain_hdr::<H>(key), used_words::<H>(&call.words)));
     }
     None
+}
+
+/// Puts a call without an entry into the ring; its name.
+#[inline(always)]
+fn push_plain(calls: &mut Calls, device: &Device, hdr: ReqHdr, words: &[u64]) -> Name {
+    let name = Name::of_number(calls.end.number_of(calls.end.req.next_position()));
+    calls.table.count();
+    calls.end.push(device, PLAIN, hdr, words);
+    name
 }
 
 /// Sends a plain call that returns nothing, not even a word that it ran, when there is room and the key is
@@ -83,7 +89,7 @@ pub(super) fn send_task<H: Handler>(calls: &mut Calls, device: &Device, call: &S
         return None;
     }
     let key = calls.end.keys.first_key::<H>()?;
-    let entry = calls.table.take_again(EntryState::Ring(at))?;
+    let entry = calls.table.take(EntryState::Ring(at))?;
     let Some(ticket) = calls.tickets.take(at) else {
         calls.table.put_back(entry);
         return None;
@@ -125,8 +131,8 @@ pub(super) fn take_task<H: Handler>(
 /// The call goes on as any other.
 #[cold]
 pub(super) fn keep_task(calls: &mut Calls, sent: SentTask) {
-    if let Some(cold) = calls.table.cold_or_new(sent.entry) {
-        cold.ticket = Some(sent.ticket);
+    if let Some(entry) = calls.table.get(sent.entry) {
+        entry.ticket = Some(sent.ticket);
     }
 }
 
@@ -152,13 +158,19 @@ fn name_ticket(calls: &mut Calls, device: &Device, entry: u32, ticket: u32, hdr:
 pub(super) fn try_offload<H: Handler>(
     calls: &mut Calls,
     device: &Device,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     options: &CallOptions,
-) -> Result<Option<u32>, SubmitError> {
+) -> Result<Option<Name>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
     let limits = limits(calls);
-    let message = prepare_reserved::<H>(calls, device, arguments, options, reserved, limits)?;
-    publish::<H>(calls, device, arguments, message, reserved).map(Some)
+    let mut message = Message::of(limits.stream);
+    prepare_reserved::<H>(&mut message, calls, device, arguments, options, reserved, limits)?;
+    if message.uses.is_empty() && reserved.ticket.is_none() && calls.table.has_room() {
+        calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), &message, arguments);
+        return Ok(Some(push_plain(calls, device, message.hdr, message.used())));
+    }
+    let entry = publish::<H>(calls, device, arguments, &mut message, reserved)?;
+    Ok(Some(Name::of_entry(entry)))
 }
 
 /// A one-way call that was sent.
@@ -173,22 +185,23 @@ pub(super) enum Sent {
 pub(super) fn try_send<H: Handler>(
     calls: &mut Calls,
     device: &Device,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
 ) -> Result<Option<Sent>, SubmitError> {
     let Some(reserved) = reserve::<H>(calls, device)? else { return Ok(None) };
     // Its result is discarded, however long it is.
     let limits = Limits { reply_chunk: usize::MAX, ..limits(calls) };
     let options = CallOptions::default();
-    let mut message = prepare_reserved::<H>(calls, device, arguments, &options, reserved, limits)?;
+    let mut message = Message::of(limits.stream);
+    prepare_reserved::<H>(&mut message, calls, device, arguments, &options, reserved, limits)?;
     if is_task::<H>() || H::Args::HAS_BUFFERS || message.uses.blocks[0].is_some() {
-        let entry = publish::<H>(calls, device, arguments, message, reserved)?;
-        if let Some(cold) = calls.table.cold_or_new(entry) {
-            cold.one_way = true;
+        let entry = publish::<H>(calls, device, arguments, &mut message, reserved)?;
+        if let Some(entry) = calls.table.get(entry) {
+            entry.one_way = true;
         }
         return Ok(Some(Sent::WithEntry(entry)));
     }
     message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
-    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), arguments.chunk(message.chunk));
+    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), &message, arguments);
     calls.end.push(device, ONE_WAY, message.hdr, message.used());
     Ok(Some(Sent::Plain))
 }
@@ -241,23 +254,24 @@ fn give_back(calls: &mut Calls, reserved: Reserved) {
 }
 
 fn prepare_reserved<H: Handler>(
+    message: &mut Message,
     calls: &mut Calls,
     device: &Device,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     options: &CallOptions,
     reserved: Reserved,
     limits: Limits,
-) -> Result<Message, SubmitError> {
-    let message = prepare::<H>(arguments, &calls.end, limits, device, options);
-    message.inspect_err(|_| give_back(calls, reserved))
+) -> Result<(), SubmitError> {
+    let prepared = prepare::<H>(message, arguments, &calls.end, limits, device, options);
+    prepared.inspect_err(|_| give_back(calls, reserved))
 }
 
 /// Publishes in the slot that was reserved.
 fn publish<H: Handler>(
     calls: &mut Calls,
     device: &Device,
-    arguments: &Encoded,
-    mut message: Message,
+    arguments: &Encoded<'_>,
+    message: &mut Message,
     reserved: Reserved,
 ) -> Result<u32, SubmitError> {
     let Reserved { ticket } = reserved;
@@ -267,22 +281,18 @@ fn publish<H: Handler>(
         let limit = calls.table.limit();
         return Err(SubmitError::Full { site: device.site::<H>("submitting"), limit });
     };
-    let long = arguments.chunk(message.chunk);
     match ticket {
-        None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), long),
+        None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), message, arguments),
         Some(t) => {
-            calls.end.fill_chunk(calls.end.ticket_slot_number(t), long);
+            calls.end.fill_chunk(calls.end.ticket_slot_number(t), message, arguments);
             let [seq, place] = name_ticket(calls, device, entry, t, message.hdr);
             message.words[0] |= seq;
             message.words[1] = place;
         }
     }
     calls.end.push(device, entry, message.hdr, message.used());
-    if (ticket.is_some() || !message.uses.is_empty())
-        && let Some(cold) = calls.table.cold_or_new(entry)
-    {
-        cold.uses = std::mem::take(&mut message.uses);
-        cold.ticket = ticket;
+    if let Some(entry) = calls.table.get(entry) {
+        (entry.uses, entry.ticket) = (std::mem::take(&mut message.uses), ticket);
     }
     Ok(entry)
 }

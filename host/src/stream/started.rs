@@ -23,15 +23,21 @@ enum State<'s, 'n, H: Handler> {
 /// The hot slot's call; dropping it abandons the call.
 struct HotCall<'s, 'n> {
     stream: &'s Stream<'n>,
-    /// The word that its request carries: after a restart the slot may belong to another call.
-    seq: u32,
+    /// The word that its request carries: after a restart the slot may belong to another call. A whole one, as which
+    /// it is copied.
+    seq: u64,
 }
 
 impl<'s, 'n> HotCall<'s, 'n> {
+    #[inline(always)]
+    fn seq(&self) -> u32 {
+        self.seq as u32
+    }
+
     /// The stream and the word, without abandoning the call.
     #[inline(always)]
     fn into_parts(self) -> (&'s Stream<'n>, u32) {
-        let parts = (self.stream, self.seq);
+        let parts = (self.stream, self.seq());
         // From here on the call ends by its result, and not by the drop.
         std::mem::forget(self);
         parts
@@ -41,7 +47,7 @@ impl<'s, 'n> HotCall<'s, 'n> {
 impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
     #[inline(always)]
     pub(super) fn hot(stream: &'s Stream<'n>, seq: u32) -> Self {
-        Self { state: State::Hot(HotCall { stream, seq }) }
+        Self { state: State::Hot(HotCall { stream, seq: seq.into() }) }
     }
 
     pub(super) fn queued(pending: Pending<H, &'s Stream<'n>>) -> Self {
@@ -54,7 +60,7 @@ impl<'s, 'n, H: Handler> Started<'s, 'n, H> {
             State::Queued(pending) => return pending.is_done(),
             State::Hot(call) => call,
         };
-        let is_done = || call.stream.with(|submitter, _| submitter.hot_is_done(call.seq));
+        let is_done = || call.stream.with(|submitter, _| submitter.hot_is_done(call.seq()));
         if is_done() {
             return true;
         }
@@ -109,6 +115,6 @@ fn finish<H: Handler>(stream: &Stream<'_>, seq: u32) -> Result<ValueOf<H>, CallE
 
 impl Drop for HotCall<'_, '_> {
     fn drop(&mut self) {
-        self.stream.with(|submitter: &mut Submitter, device: &Device| submitter.abandon_hot(device, self.seq));
+        self.stream.with(|submitter: &mut Submitter, device: &Device| submitter.abandon_hot(device, self.seq()));
     }
 }

@@ -10,6 +10,7 @@ use super::arguments::Encoded;
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::sealed::Access;
 use super::submitter::{CallsSoFar, Submitter};
+use super::table::Name;
 use super::wait::{Stop, Wait, spins};
 use crate::SubmitError;
 use crate::device::Device;
@@ -42,22 +43,22 @@ impl Access for Exclusive<'_> {
     }
 }
 
-/// Puts a call into the ring, when there is room; its result comes to the entry returned.
+/// Puts a call into the ring, when there is room; its result is found by the name returned.
 #[cold]
 #[inline(never)]
 pub(super) fn offload_slow<H: Handler>(
     stream: &impl Access,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     options: &CallOptions,
     until: Option<Instant>,
-) -> Result<u32, SubmitError> {
+) -> Result<Name, SubmitError> {
     submit::<H, _>(stream, until, |submitter, device| submitter.try_offload::<H>(device, arguments, options))
 }
 
 /// Sends a call that returns nothing, when there is room.
 #[cold]
 #[inline(never)]
-pub(super) fn send_slow<H: Handler>(stream: &impl Access, arguments: &Encoded) -> Result<(), SubmitError> {
+pub(super) fn send_slow<H: Handler>(stream: &impl Access, arguments: &Encoded<'_>) -> Result<(), SubmitError> {
     submit::<H, _>(stream, None, |submitter, device| submitter.try_send::<H>(device, arguments))
 }
 

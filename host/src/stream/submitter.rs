@@ -7,16 +7,17 @@
 use super::CallOptions;
 use super::arguments::{Encoded, Short};
 use super::completion::{Calls, Progress};
-use super::encode::{Limits, prepare};
+use super::encode::{Limits, Message, prepare};
 use super::epoch::{EpochEnd, SubmitterEpoch};
 use super::epoch_end;
 use super::hot::HotCall;
+use super::moved::MovedResults;
 use super::put_data::PutData;
 use super::queue_end::QueueEnd;
 use super::reply::{Answer, Outcome, ended_error};
 use super::ring::{self, Sent};
 use super::shape::{fits_chunk, fits_hot, needs_two_lines, plain_hdr, short_result, used_words};
-use super::table::{EntryState, PendingTable};
+use super::table::{Name, PendingTable};
 use super::tickets::Tickets;
 use super::uses::InlineUses;
 use super::wait::{Stop, Wait, spins};
@@ -57,6 +58,8 @@ impl Submitter {
             tickets: Tickets::new(end.req.slots().ticket_slots()),
             end,
             table: PendingTable::new(device.options.max_outstanding),
+            // Room for a ring's calls.
+            moved: MovedResults::with_capacity(device.options.max_outstanding.min(1024)),
             one_way_failures: 0,
             chained: false,
             task_stack: 0,
@@ -208,13 +211,14 @@ impl Submitter {
     pub(super) fn start_slow<H: Handler>(
         &mut self,
         device: &Device,
-        arguments: &Encoded,
+        arguments: &Encoded<'_>,
         options: &CallOptions,
     ) -> Result<(), SubmitError> {
         let two_lines = self.calls.end.req.slots().has_two_lines();
         let limits = Limits { two_lines, ..ring::limits(&self.calls) };
-        let message = prepare::<H>(arguments, &self.calls.end, limits, device, options)?;
-        self.calls.end.fill_chunk(0, arguments.chunk(message.chunk));
+        let mut message = Message::of(limits.stream);
+        prepare::<H>(&mut message, arguments, &self.calls.end, limits, device, options)?;
+        self.calls.end.fill_chunk(0, &message, arguments);
         self.calls.end.req.submit_hot(message.hdr, message.used());
         self.hot.uses = message.uses;
         Ok(())
@@ -419,7 +423,7 @@ impl Submitter {
 
     /// See [`ring::offload`].
     #[inline(always)]
-    pub(super) fn offload<H: Handler>(&mut self, device: &Device, call: &Short) -> Option<u32> {
+    pub(super) fn offload<H: Handler>(&mut self, device: &Device, call: &Short) -> Option<Name> {
         ring::offload::<H>(&mut self.calls, device, call)
     }
 
@@ -433,9 +437,9 @@ impl Submitter {
     pub(super) fn try_offload<H: Handler>(
         &mut self,
         device: &Device,
-        arguments: &Encoded,
+        arguments: &Encoded<'_>,
         options: &CallOptions,
-    ) -> Result<Option<u32>, SubmitError> {
+    ) -> Result<Option<Name>, SubmitError> {
         ring::try_offload::<H>(&mut self.calls, device, arguments, options)
     }
 
@@ -443,11 +447,11 @@ impl Submitter {
     pub(super) fn try_send<H: Handler>(
         &mut self,
         device: &Device,
-        arguments: &Encoded,
+        arguments: &Encoded<'_>,
     ) -> Result<Option<()>, SubmitError> {
         let Some(sent) = ring::try_send::<H>(&mut self.calls, device, arguments)? else { return Ok(None) };
         if let Sent::WithEntry(entry) = sent {
-            self.abandon(device, entry);
+            self.abandon(device, Name::of_entry(entry));
         }
         Ok(Some(()))
     }
@@ -467,9 +471,19 @@ impl Submitter {
 
     // --- results ---
 
+    /// See [`Calls::until`].
+    pub(super) fn until(&mut self, name: Name) -> Option<Instant> {
+        self.calls.until(name)
+    }
+
+    /// See [`Calls::set_until`].
+    pub(super) fn set_until(&mut self, name: Name, until: Instant) -> Name {
+        self.calls.set_until(name, until)
+    }
+
     /// See [`Calls::place`].
-    pub(super) fn place(&mut self, entry: u32) -> Option<u32> {
-        self.calls.place(entry)
+    pub(super) fn place(&mut self, name: Name) -> Option<u32> {
+        self.calls.place(name)
     }
 
     /// Its calls are those of bodies from now on, or not: a task waits for them.
@@ -503,10 +517,9 @@ impl Submitter {
         self.calls.chained
     }
 
-    /// Brings the entry's reply in, when it is there. True when the entry has its outcome, also
-    /// when that is the end of its epoch.
-    pub(super) fn try_complete(&mut self, device: &Device, entry: u32) -> bool {
-        match self.calls.try_complete(device, entry) {
+    /// Has the call its outcome, also when that is the end of its epoch? Brings its reply in, when it is there.
+    pub(super) fn try_complete(&mut self, device: &Device, name: Name) -> bool {
+        match self.calls.try_complete(device, name) {
             Progress::NotYet => false,
             Progress::Completed => true,
             Progress::EpochEnded => {
@@ -516,34 +529,31 @@ impl Submitter {
         }
     }
 
-    /// Does the entry have an outcome that is not read in place? Never waits.
-    pub(super) fn has_outcome(&mut self, device: &Device, entry: u32) -> bool {
-        match self.calls.table.state(entry) {
-            Some(EntryState::Ring(_)) => false,
-            _ => self.try_complete(device, entry),
-        }
-    }
-
-    /// See [`Calls::take_in_place`].
+    /// See [`Calls::take_short`].
     #[inline(always)]
-    pub(super) fn take_in_place<H: Handler>(&mut self, device: &Device, entry: u32) -> Option<[u64; INLINE_WORDS]> {
-        self.calls.take_in_place::<H>(device, entry)
+    pub(super) fn take_short<H: Handler>(&mut self, device: &Device, name: Name) -> Option<[u64; INLINE_WORDS]> {
+        self.calls.take_short::<H>(device, name)
     }
 
     /// See [`Calls::take`].
-    pub(super) fn take<H: Handler>(&mut self, device: &Device, entry: u32) -> Outcome<H> {
-        self.calls.take::<H>(device, entry)
+    pub(super) fn take<H: Handler>(&mut self, device: &Device, name: Name) -> Outcome<H> {
+        if let Some(outcome) = self.calls.take::<H>(device, name) {
+            return outcome;
+        }
+        self.follow_epoch(device);
+        let none = || Err(CallError::Corrupt(device.site::<H>("reading the reply"), "no result".into()));
+        self.calls.take::<H>(device, name).unwrap_or_else(none)
     }
 
     /// See [`Calls::abandon`].
-    pub(super) fn abandon(&mut self, device: &Device, entry: u32) {
-        if self.calls.abandon(device, entry) == Progress::EpochEnded {
+    pub(super) fn abandon(&mut self, device: &Device, name: Name) {
+        if self.calls.abandon(device, name) == Progress::EpochEnded {
             self.follow_epoch(device);
         }
     }
 
     /// See [`Calls::cancel`].
-    pub(super) fn cancel(&mut self, device: &Device, entry: u32) {
-        self.calls.cancel(device, entry);
+    pub(super) fn cancel(&mut self, device: &Device, name: Name) {
+        self.calls.cancel(device, name);
     }
 }

@@ -10,6 +10,7 @@ use super::sealed::Access;
 use super::shape::{is_short_task, is_task, short_result, used_words};
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
+use super::table::Name;
 use super::wait::{Stop, Wait, in_time, spins};
 use crate::CallError;
 use crate::device::Device;
@@ -31,7 +32,7 @@ pub(super) fn sync<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<Va
     match hot {
         Hot::Done(words) => short_value::<H>(stream.device(), &words),
         Hot::Sent => wait_long::<H>(stream),
-        Hot::Unsent => sync_otherwise::<H>(stream, call),
+        Hot::Unsent => sync_otherwise::<H>(stream, &call),
     }
 }
 
@@ -200,11 +201,11 @@ fn wait_long<H: Handler>(stream: &impl Access) -> Result<ValueOf<H>, CallError<E
 /// [`sync`] of a call that [`call_hot`] has not sent.
 #[cold]
 #[inline(never)]
-fn sync_otherwise<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+fn sync_otherwise<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     if const { is_short_task::<H>() } {
         return sync_task(stream, call);
     }
-    let arguments = Short::of(&call);
+    let arguments = Short::of(call);
     let outcome = stream.with(|submitter, device| {
         submitter.start_otherwise::<H>(device, &arguments).map(|_| submitter.finish::<H>(device))
     });
@@ -217,8 +218,8 @@ fn sync_otherwise<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<Val
 /// [`sync`] of a short task.
 // Not inlined: other calls may have values that are too long for a second copy on the stack.
 #[inline(never)]
-fn sync_task<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let arguments = Short::of(&call);
+fn sync_task<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let arguments = Short::of(call);
     let outcome = stream.with(|submitter, device| {
         let sent = ring::send_task::<H>(&mut submitter.calls, device, &arguments)?;
         // Rule 21: as in `is_answered`.
@@ -233,7 +234,7 @@ fn sync_task<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<
             std::hint::spin_loop();
         }
         ring::keep_task(&mut submitter.calls, sent);
-        let outcome = wait_for::<H>(submitter, device, sent.entry, None);
+        let outcome = wait_for::<H>(submitter, device, Name::of_entry(sent.entry), None);
         // One of a body is tried again.
         (!is_full(&outcome) || !submitter.is_chained()).then_some(outcome)
     });
@@ -253,10 +254,10 @@ fn is_full<E>(outcome: &Result<Answer, CallError<E>>) -> bool {
 #[inline(never)]
 pub(super) fn sync_slow<H: Handler>(
     stream: &impl Access,
-    call: Call<H>,
+    call: &Call<H>,
     options: &CallOptions,
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let arguments = Encoded::of(stream.device(), &call);
+    let arguments = Encoded::of(stream.device(), call);
     let outcome = stream.with(|submitter, device| answer::<H>(submitter, device, &arguments, options));
     decoded::<H>(stream.device(), outcome)
 }
@@ -265,7 +266,7 @@ pub(super) fn sync_slow<H: Handler>(
 fn answer<H: Handler>(
     submitter: &mut Submitter,
     device: &Device,
-    arguments: &Encoded,
+    arguments: &Encoded<'_>,
     options: &CallOptions,
 ) -> Outcome<H> {
     let until = options.deadline.map(in_time);
@@ -275,8 +276,8 @@ fn answer<H: Handler>(
     if is_task::<H>() || !submitter.hot_is_open() {
         let mut retry = Retry::new(submitter.is_chained(), until);
         return loop {
-            let entry = submit::offload_slow::<H>(&Exclusive::new(submitter, device), arguments, options, until)?;
-            let outcome = wait_for::<H>(submitter, device, entry, until);
+            let name = submit::offload_slow::<H>(&Exclusive::new(submitter, device), arguments, options, until)?;
+            let outcome = wait_for::<H>(submitter, device, name, until);
             if !is_full(&outcome) || !retry.again() {
                 break outcome;
             }
@@ -294,14 +295,14 @@ fn answer<H: Handler>(
     submitter.wait_hot::<H>(device, until)
 }
 
-/// Waits for an entry's outcome and takes it. After the deadline the call is abandoned.
+/// Waits for a call's outcome and takes it. After the deadline the call is abandoned.
 #[cold]
-fn wait_for<H: Handler>(submitter: &mut Submitter, device: &Device, entry: u32, until: Option<Instant>) -> Outcome<H> {
+fn wait_for<H: Handler>(submitter: &mut Submitter, device: &Device, name: Name, until: Option<Instant>) -> Outcome<H> {
     let mut wait = Wait::new(device, submitter.epoch(), until);
     let mut polls = 0_u32;
     loop {
         polls = polls.saturating_add(1);
-        if submitter.try_complete(device, entry) {
+        if submitter.try_complete(device, name) {
             break;
         }
         let step = if polls > spins() {
@@ -313,17 +314,17 @@ fn wait_for<H: Handler>(submitter: &mut Submitter, device: &Device, entry: u32, 
         match step {
             Ok(()) => {}
             // A thread that is woken late finds the reply after the deadline.
-            Err(Stop::Deadline) if submitter.try_complete(device, entry) => break,
+            Err(Stop::Deadline) if submitter.try_complete(device, name) => break,
             Err(Stop::Deadline) => {
-                let late = device.late_site::<H>(submitter.place(entry));
-                submitter.abandon(device, entry);
+                let late = device.late_site::<H>(submitter.place(name));
+                submitter.abandon(device, name);
                 return Err(CallError::Deadline(late));
             }
             // A reply published just before the end still counts.
             Err(Stop::EpochEnded(_)) => submitter.follow_epoch(device),
         }
-        let place = submitter.place(entry);
-        wait.serve(place, || submitter.try_complete(device, entry));
+        let place = submitter.place(name);
+        wait.serve(place, || submitter.try_complete(device, name));
     }
-    submitter.take::<H>(device, entry)
+    submitter.take::<H>(device, name)
 }

@@ -1,18 +1,49 @@
-//! The pending table: calls whose result is not read, so that the ring's slots can go on (rule 12).
+//! The pending table: calls that have more than a ring slot: a ticket, buffers in use, a deadline (rule 12).
 //!
-//! Each call has an entry from its submission until its result is read, or until its reply comes
-//! when it was abandoned. The table has no access to a device or a window: its user reads the slots
-//! and ends the uses that the table returns.
+//! Each has an entry from its submission until its result is read, or until its reply comes when it was
+//! abandoned. All other calls of the stream are counted here, and found in the ring or in
+//! [`super::moved`]. The table has no access to a device or a window: its user reads the slots.
 
 use super::epoch::EpochEnd;
+use super::reply::ReplyCopy;
 use super::uses::Uses;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
+use std::time::Instant;
+
+/// A call in flight or unread, as its caller knows it: an entry, or the number of a call without one, which
+/// counts those of the stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Name(pub(super) u64);
+
+impl Name {
+    /// Bits of a name.
+    pub(super) const BITS: u32 = 48;
+    const IS_NUMBER: u64 = 1 << 47;
+    /// The bits of a number that a name has. A name is as good as its whole number: a caller does not read a
+    /// result 140,737 billion calls later.
+    pub(super) const NUMBER: u64 = Self::IS_NUMBER - 1;
+
+    #[inline(always)]
+    pub(super) fn of_entry(entry: u32) -> Self {
+        Self(entry.into())
+    }
+
+    #[inline(always)]
+    pub(super) fn of_number(number: u64) -> Self {
+        Self(number & Self::NUMBER | Self::IS_NUMBER)
+    }
+
+    /// The entry, where it has one.
+    #[inline(always)]
+    pub(super) fn entry(self) -> Option<u32> {
+        (self.0 & Self::IS_NUMBER == 0).then_some(self.0 as u32)
+    }
+}
 
 /// Where an entry's call is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EntryState {
-    /// In the free list; the index of the next free entry.
-    Free(u32),
+    Free,
     /// Its reply comes in the ring slot of this position.
     Ring(u64),
     /// Its reply comes in this ticket slot.
@@ -23,109 +54,46 @@ pub(super) enum EntryState {
     EpochEnded(EpochEnd),
 }
 
-/// One entry: a cache line, because a hundred thousand of them are memory traffic and nothing else.
-#[repr(C, align(64))]
+/// One entry.
 pub(super) struct Entry {
-    /// [`EntryState`] in one word: kind above, value below.
-    state: u64,
-    pub(super) hdr: RepHdr,
-    /// Index of its [`ColdPart`], or [`NONE`].
-    cold: u32,
-    pub(super) words: [u64; INLINE_WORDS],
-}
-const _: () = assert!(size_of::<Entry>() == 64);
-
-/// The part that few calls need, kept beside the entries.
-#[derive(Default)]
-pub(super) struct ColdPart {
+    pub(super) state: EntryState,
     pub(super) uses: Uses,
-    /// A long result, copied out of its chunk.
-    pub(super) long: Vec<u8>,
     /// The ticket slot of a queued call.
     pub(super) ticket: Option<u32>,
-    /// Where the device keeps its task: the device's word.
-    pub(super) place: Option<u32>,
+    /// When its caller stops waiting.
+    pub(super) until: Option<Instant>,
     /// The caller gave up the result: the entry is freed when its reply comes.
     abandoned: bool,
     /// It was sent one-way, and has an entry only for its uses: its failure is counted.
     pub(super) one_way: bool,
+    /// With the place of its task, before the reply.
+    pub(super) reply: ReplyCopy,
 }
-
-const KIND: u32 = 60;
-const NONE: u32 = u32::MAX;
 
 impl Entry {
-    #[inline(always)]
-    pub(super) fn state(&self) -> EntryState {
-        let value = self.state & ((1 << KIND) - 1);
-        match self.state >> KIND {
-            0 => EntryState::Free(value as u32),
-            1 => EntryState::Ring(value),
-            2 => EntryState::Ticket(value as u32),
-            3 => EntryState::Completed,
-            4 => EntryState::EpochEnded(EpochEnd::Lost),
-            _ => EntryState::EpochEnded(EpochEnd::Reset),
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_state(&mut self, state: EntryState) {
-        let (kind, value) = match state {
-            EntryState::Free(next) => (0, u64::from(next)),
-            EntryState::Ring(x) => (1, x),
-            EntryState::Ticket(t) => (2, u64::from(t)),
-            EntryState::Completed => (3, 0),
-            EntryState::EpochEnded(EpochEnd::Lost) => (4, 0),
-            EntryState::EpochEnded(EpochEnd::Reset) => (5, 0),
-        };
-        self.state = kind << KIND | value;
+    fn new(state: EntryState) -> Self {
+        let reply = ReplyCopy { hdr: RepHdr(0), words: [0; INLINE_WORDS], long: Vec::new(), place: None };
+        Self { state, uses: Uses::default(), ticket: None, until: None, abandoned: false, one_way: false, reply }
     }
 }
 
-/// All entries of one stream. Grows up to a limit, never shrinks.
+/// The table of one stream. Never shrinks.
 pub(super) struct PendingTable {
     entries: Vec<Entry>,
-    free: u32,
+    free: Vec<u32>,
+    /// Calls in flight or unread, with an entry or without.
     in_use: usize,
     limit: usize,
-    /// Free entries beyond the limit, in no list.
-    parked: usize,
-    cold_parts: Vec<ColdPart>,
-    free_cold: Vec<u32>,
 }
 
 impl PendingTable {
     pub(super) fn new(limit: usize) -> Self {
-        // Room for a ring's calls without a later allocation; unread results beyond that grow it.
-        Self {
-            entries: Vec::with_capacity(limit.min(1024)),
-            free: NONE,
-            in_use: 0,
-            limit,
-            parked: 0,
-            cold_parts: Vec::with_capacity(64),
-            free_cold: Vec::with_capacity(64),
-        }
+        Self { entries: Vec::with_capacity(64), free: Vec::with_capacity(64), in_use: 0, limit }
     }
 
-    /// From now on so many entries are used at most. Those that are in use stay.
+    /// From now on so many calls are in flight or unread at most. Those that are stay.
     pub(super) fn set_limit(&mut self, limit: usize) {
-        if limit == self.limit {
-            return;
-        }
-        (self.limit, self.free, self.parked) = (limit, NONE, 0);
-        let mut room = limit.saturating_sub(self.in_use);
-        for (index, entry) in self.entries.iter_mut().enumerate() {
-            match entry.state() {
-                EntryState::Free(_) if room > 0 => {
-                    entry.set_state(EntryState::Free(self.free));
-                    self.free = index as u32;
-                    room -= 1;
-                }
-                EntryState::Free(_) => self.parked += 1,
-                _ => {}
-            }
-        }
+        self.limit = limit;
     }
 
     /// See [`Self::set_limit`].
@@ -138,34 +106,43 @@ impl PendingTable {
         self.in_use
     }
 
+    /// May there be another call?
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.in_use < self.limit
+    }
+
+    /// There is one more call, without an entry.
+    #[inline(always)]
+    pub(super) fn count(&mut self) {
+        self.in_use += 1;
+    }
+
+    /// A call without an entry has ended.
+    #[inline(always)]
+    pub(super) fn discount(&mut self) {
+        self.in_use -= 1;
+    }
+
     /// An entry in state `state`, or `None` at the limit.
     pub(super) fn take(&mut self, state: EntryState) -> Option<u32> {
-        self.take_again(state).or_else(|| self.grow(state))
-    }
-
-    /// An entry that was in use before, in state `state`; `None` when none is free.
-    #[inline(always)]
-    pub(super) fn take_again(&mut self, state: EntryState) -> Option<u32> {
-        let index = self.free;
-        let entry = self.entries.get_mut(index as usize)?;
-        if let EntryState::Free(next) = entry.state() {
-            self.free = next;
-        }
-        entry.set_state(state);
-        self.in_use += 1;
-        Some(index)
-    }
-
-    #[cold]
-    fn grow(&mut self, state: EntryState) -> Option<u32> {
-        if self.entries.len() - self.parked >= self.limit {
+        if !self.has_room() {
             return None;
         }
-        let mut entry = Entry { state: 0, hdr: RepHdr(0), cold: NONE, words: [0; INLINE_WORDS] };
-        entry.set_state(state);
-        self.entries.push(entry);
         self.in_use += 1;
-        Some(self.entries.len() as u32 - 1)
+        Some(self.give(state))
+    }
+
+    /// An entry for a call that is counted.
+    pub(super) fn give(&mut self, state: EntryState) -> u32 {
+        let Some(index) = self.free.pop() else {
+            self.entries.push(Entry::new(state));
+            return self.entries.len() as u32 - 1;
+        };
+        if let Some(entry) = self.get(index) {
+            entry.state = state;
+        }
+        index
     }
 
     #[inline(always)]
@@ -175,120 +152,57 @@ impl PendingTable {
 
     #[inline(always)]
     pub(super) fn state(&self, index: u32) -> Option<EntryState> {
-        self.entries.get(index as usize).map(Entry::state)
-    }
-
-    /// The entry's cold part, when it has one.
-    #[inline(always)]
-    pub(super) fn cold(&mut self, index: u32) -> Option<&mut ColdPart> {
-        let cold = self.entries.get(index as usize)?.cold;
-        self.cold_parts.get_mut(cold as usize)
-    }
-
-    /// The entry's cold part, made when it has none.
-    pub(super) fn cold_or_new(&mut self, index: u32) -> Option<&mut ColdPart> {
-        let entry = self.entries.get_mut(index as usize)?;
-        if entry.cold == NONE {
-            entry.cold = self.free_cold.pop().unwrap_or_else(|| {
-                self.cold_parts.push(ColdPart::default());
-                self.cold_parts.len() as u32 - 1
-            });
-        }
-        self.cold_parts.get_mut(entry.cold as usize)
-    }
-
-    /// The uses of the entry's call; the entry has none afterwards.
-    pub(super) fn take_uses(&mut self, index: u32) -> Uses {
-        self.cold(index).map(|cold| std::mem::take(&mut cold.uses)).unwrap_or_default()
-    }
-
-    /// Undoes [`Self::take_uses`].
-    pub(super) fn restore_uses(&mut self, index: u32, uses: Uses) {
-        // An entry without a cold part had nothing to take.
-        if let Some(cold) = self.cold(index) {
-            cold.uses = uses;
-        }
-    }
-
-    /// The device has taken the call: its reply comes in this ticket slot.
-    pub(super) fn go_on_in_ticket_slot(&mut self, index: u32, ticket: u32) {
-        if let Some(entry) = self.get(index) {
-            entry.set_state(EntryState::Ticket(ticket));
-        }
-    }
-
-    /// Gives a call in flight its outcome. `None`: an abandoned entry is free now, and the reply is
-    /// discarded.
-    pub(super) fn complete(&mut self, index: u32, outcome: EntryState) -> Option<&mut Entry> {
-        if self.is_abandoned(index) {
-            self.put_back(index);
-            return None;
-        }
-        let entry = self.get(index)?;
-        entry.set_state(outcome);
-        Some(entry)
+        self.entries.get(index as usize).map(|entry| entry.state)
     }
 
     /// The caller gives up the result. True while the call is in flight: its reply frees the entry.
     pub(super) fn abandon(&mut self, index: u32) -> bool {
-        match self.state(index) {
-            Some(EntryState::Completed | EntryState::EpochEnded(_)) => {
+        let Some(entry) = self.get(index) else { return false };
+        match entry.state {
+            EntryState::Completed | EntryState::EpochEnded(_) => {
                 self.put_back(index);
                 false
             }
-            Some(EntryState::Ring(_) | EntryState::Ticket(_)) => {
-                if let Some(cold) = self.cold_or_new(index) {
-                    cold.abandoned = true;
-                }
+            EntryState::Ring(_) | EntryState::Ticket(_) => {
+                entry.abandoned = true;
                 true
             }
-            Some(EntryState::Free(_)) | None => false,
+            EntryState::Free => false,
         }
     }
 
-    pub(super) fn is_abandoned(&mut self, index: u32) -> bool {
-        self.cold(index).is_some_and(|cold| cold.abandoned)
+    /// Gives a call in flight its outcome. False: an abandoned entry is free now, and the reply is discarded.
+    pub(super) fn complete(&mut self, index: u32, outcome: EntryState) -> bool {
+        let Some(entry) = self.get(index) else { return false };
+        if entry.abandoned {
+            self.put_back(index);
+            return false;
+        }
+        entry.state = outcome;
+        true
     }
 
     /// The epoch is over: each call in flight has this outcome, and `release` ends its uses.
-    pub(super) fn end_epoch(&mut self, ended: EpochEnd, mut release: impl FnMut(Uses)) {
+    pub(super) fn end_epoch(&mut self, ended: EpochEnd, mut release: impl FnMut(&mut Uses)) {
         for index in 0..self.entries.len() as u32 {
-            if let Some(EntryState::Ring(_) | EntryState::Ticket(_)) = self.state(index) {
-                release(self.take_uses(index));
+            if let Some(entry) = self.get(index)
+                && let EntryState::Ring(_) | EntryState::Ticket(_) = entry.state
+            {
+                release(&mut entry.uses);
                 self.complete(index, EntryState::EpochEnded(ended));
             }
         }
     }
 
-    /// Back to the free list. Its uses were taken.
-    #[inline(always)]
+    /// The entry is free. Its uses have ended.
     pub(super) fn put_back(&mut self, index: u32) {
-        self.put_back_used(index, |_| {});
-    }
-
-    /// Back to the free list; `release` ends what its cold part has, if there is one.
-    #[inline(always)]
-    pub(super) fn put_back_used(&mut self, index: u32, release: impl FnOnce(ColdPart)) {
-        let free = self.free;
-        if let Some(entry) = self.entries.get_mut(index as usize) {
-            debug_assert!(!matches!(entry.state(), EntryState::Free(_)), "an entry is put back once");
-            entry.set_state(EntryState::Free(free));
-            self.free = index;
-            self.in_use -= 1;
-            if entry.cold != NONE {
-                let cold = std::mem::replace(&mut entry.cold, NONE);
-                self.drop_cold(cold, release);
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn drop_cold(&mut self, cold: u32, release: impl FnOnce(ColdPart)) {
-        if let Some(kept) = self.cold_parts.get_mut(cold as usize) {
-            release(std::mem::take(kept));
-            self.free_cold.push(cold);
-        }
+        let Some(entry) = self.entries.get_mut(index as usize) else { return };
+        debug_assert!(entry.state != EntryState::Free, "an entry is put back once");
+        (entry.state, entry.ticket, entry.until) = (EntryState::Free, None, None);
+        (entry.abandoned, entry.one_way, entry.reply.place) = (false, false, None);
+        entry.reply.long = Vec::new();
+        self.free.push(index);
+        self.in_use -= 1;
     }
 }
 

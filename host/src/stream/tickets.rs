@@ -16,66 +16,75 @@ struct Ticket {
 }
 
 /// The tickets of one queue pair (see the module).
-pub(super) struct Tickets(Box<[Ticket]>);
+pub(super) struct Tickets {
+    all: Box<[Ticket]>,
+    taken: u32,
+}
 
 impl Tickets {
     pub(super) fn new(count: u32) -> Self {
-        Self(vec![Ticket::default(); count as usize].into_boxed_slice())
+        Self { all: vec![Ticket::default(); count as usize].into_boxed_slice(), taken: 0 }
     }
 
     /// Does the stream have no tickets at all?
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
+    }
+
+    /// Has a call a ticket?
+    pub(super) fn any(&self) -> bool {
+        self.taken != 0
     }
 
     pub(super) fn len(&self) -> u32 {
-        self.0.len() as u32
+        self.all.len() as u32
     }
 
     /// A free ticket, for a call at the ring's position `at`.
     pub(super) fn take(&mut self, at: u64) -> Option<u32> {
-        let index = self.0.iter().position(|ticket| !ticket.taken)?;
-        let ticket = self.0.get_mut(index)?;
+        let index = self.all.iter().position(|ticket| !ticket.taken)?;
+        let ticket = self.all.get_mut(index)?;
         *ticket = Ticket { count: ticket.count.wrapping_add(1), at, taken: true, ..*ticket };
+        self.taken += 1;
         Some(index as u32)
     }
 
     /// Its call has the entry `entry`.
     pub(super) fn set_entry(&mut self, index: u32, entry: u32) {
-        if let Some(ticket) = self.0.get_mut(index as usize) {
+        if let Some(ticket) = self.all.get_mut(index as usize) {
             ticket.entry = entry;
         }
     }
 
     /// The entry of the call that has this ticket, if one has.
     pub(super) fn entry(&self, index: u32) -> Option<u32> {
-        self.0.get(index as usize).filter(|ticket| ticket.taken).map(|ticket| ticket.entry)
+        self.all.get(index as usize).filter(|ticket| ticket.taken).map(|ticket| ticket.entry)
     }
 
     /// The count in the word of its reply.
     pub(super) fn count(&self, index: u32) -> u32 {
-        self.0.get(index as usize).map_or(0, |ticket| ticket.count)
+        self.all.get(index as usize).map_or(0, |ticket| ticket.count)
     }
 
     /// The reply to its call was published in the ticket slot, or may still be.
     pub(super) fn free(&mut self, index: u32) {
-        if let Some(ticket) = self.0.get_mut(index as usize) {
-            ticket.taken = false;
+        if let Some(ticket) = self.all.get_mut(index as usize) {
+            self.taken -= u32::from(std::mem::take(&mut ticket.taken));
         }
     }
 
     /// The device did not take the call: no word was or will be written into the ticket slot. The
     /// next use has the same count, or the count could wrap to that of the reply in the slot.
     pub(super) fn free_unused(&mut self, index: u32) {
-        if let Some(ticket) = self.0.get_mut(index as usize) {
-            ticket.taken = false;
+        if let Some(ticket) = self.all.get_mut(index as usize) {
+            self.taken -= u32::from(std::mem::take(&mut ticket.taken));
             ticket.count = ticket.count.wrapping_sub(1);
         }
     }
 
     /// Does a call submitted before the ring's position `at` have a ticket?
     pub(super) fn any_before(&self, at: u64) -> bool {
-        self.0.iter().any(|ticket| ticket.taken && ticket.at < at)
+        self.all.iter().any(|ticket| ticket.taken && ticket.at < at)
     }
 }
 
@@ -111,8 +120,8 @@ mod tests {
     fn a_flush_waits_for_tickets_taken_before_it() {
         let mut tickets = Tickets::new(2);
         tickets.take(5);
-        assert!(tickets.any_before(6) && !tickets.any_before(5));
+        assert!(tickets.any() && tickets.any_before(6) && !tickets.any_before(5));
         tickets.free(0);
-        assert!(!tickets.any_before(6));
+        assert!(!tickets.any_before(6) && !tickets.any());
     }
 }

@@ -258,11 +258,16 @@ impl<K, F: Order> Queue<K, F> {
         Some(unsafe { self.chunks.add(slot as usize * pair + skip as usize) })
     }
 
-    /// Copies argument bytes into the request chunk of slot `slot`; `None` when they do not fit.
-    pub fn write_request_chunk(&self, slot: u32, from: &[u8]) -> Option<()> {
-        let at = self.chunk(slot, 0, self.req_chunk, from.len())?;
-        // SAFETY: `chunk` checked that from.len() bytes fit; `from` is private.
-        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), at.as_ptr(), from.len()) };
+    /// Copies argument bytes, one piece behind the other, into the request chunk of slot `slot`; `None` when they do
+    /// not fit.
+    pub fn write_request_chunk(&self, slot: u32, pieces: &[&[u8]]) -> Option<()> {
+        let mut skip = 0;
+        for from in pieces {
+            let at = self.chunk(slot, skip, self.req_chunk.checked_sub(skip)?, from.len())?;
+            // SAFETY: `chunk` checked that from.len() bytes fit behind those of the pieces before; `from` is private.
+            unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), at.as_ptr(), from.len()) };
+            skip += from.len() as u32;
+        }
         Some(())
     }
 

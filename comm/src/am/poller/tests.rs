@@ -185,6 +185,46 @@ fn a_message_like_the_last_is_served_as_that_and_any_other_is_checked() {
 }
 
 #[test]
+fn messages_of_the_ring_are_served_in_order_whatever_their_headers() {
+    let mut bench = Bench::new();
+    let ping = ReqHdr::inline(PING_KEY, 8);
+    let two_lines = ReqHdr::in_two_lines(PING_KEY, 56);
+    let sent = [
+        (ping, Status::OK),
+        (ping, Status::OK),
+        (ping.with(ReqHdr::ONE_WAY), Status::EXECUTED),
+        (ping, Status::OK),
+        (ReqHdr::inline(COPIES_KEYS[0], 8), Status::OK),
+        (ping.with(ReqHdr::CANCEL), Status::CANCELLED),
+        (ping, Status::OK),
+        (two_lines, Status::BAD_REQUEST),
+        (ReqHdr(u32::MAX), Status::BAD_REQUEST),
+        (ping.with(ReqHdr::ONE_WAY), Status::EXECUTED),
+        (ReqHdr::inline(NO_KEY, 8), Status::NO_HANDLER),
+        (ReqHdr::inline(PING_KEY, 4), Status::BAD_ARGUMENTS),
+    ];
+    // As many as the ring has, from each place on: every two of them meet in a round.
+    for from in 0..sent.len() {
+        let these: vec::Vec<_> = (0..4).map(|n| sent[(from + n * (1 + from % 3)) % sent.len()]).collect();
+        let end = &mut bench.ends[1];
+        let first = end.next_position();
+        (0..).zip(&these).for_each(|(n, (hdr, _))| _ = end.submit_ring(*hdr, &[100 + n]));
+        bench.poller.serve();
+        let end = &mut bench.ends[1];
+        for (n, (hdr, status)) in (0..).zip(&these) {
+            let reply = end.ring_reply(first + n).expect("it was served");
+            assert_eq!(reply.status(), *status, "{hdr:?} in {these:?}");
+            if reply == RepHdr::inline(Status::OK, 8) {
+                let mut words = [0];
+                end.slots().ring((first + n) as u32).read_reply(&mut words);
+                assert_eq!(words, [100 + n], "of its own request");
+            }
+            end.release_oldest();
+        }
+    }
+}
+
+#[test]
 fn results_of_every_length_come_in_turn() {
     let mut bench = Bench::new();
     let [three, eight, nine] = COPIES_KEYS.map(|key| ReqHdr::inline(key, 8));

@@ -24,8 +24,8 @@ use hamr_comm::handler::{Entry, Handler};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
-use hamr_comm::{BufferPtr, Context};
-use hamr_kernels::bench::{empty, notice, sum_4, sum_14};
+use hamr_comm::{BufferPtr, Call, Context};
+use hamr_kernels::bench::{empty, notice, sum_4, sum_14, sum_many};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,7 +37,7 @@ const MANY: u64 = 2048;
 const VARIABLE: &str = "HAMR_COUNT_CALLS";
 
 /// The counted functions, and the description of each in the report.
-const COUNTED: [(&str, &str); 38] = [
+const COUNTED: [(&str, &str); 42] = [
     ("host_submit", "start(empty)"),
     ("host_take", "its wait"),
     ("device_poll", "device, empty call found by one poll"),
@@ -47,6 +47,12 @@ const COUNTED: [(&str, &str); 38] = [
     ("device_32b", "device, 32 B -> 8 B"),
     ("host_112b", "sync(112 B -> 8 B)"),
     ("device_112b", "device, 112 B -> 8 B"),
+    ("host_512b", "sync(vector of 512 B -> 8 B)"),
+    ("device_512b", "device, vector of 512 B -> 8 B"),
+    ("host_offload_512b", "offload(vector of 512 B -> 8 B)"),
+    ("device_ring_512b", "device, one of these in the ring"),
+    ("host_pointers", "sync(scalar, two pointers -> 4 B)"),
+    ("device_pointers", "device, scalar, two pointers -> 4 B"),
     ("host_put_sync", "put_sync(64 B, notice(buffer))"),
     ("device_put_sync", "device, 64 B and notice(buffer)"),
     ("host_put", "put of 64 B"),
@@ -120,6 +126,8 @@ impl Counts {
         COUNTED.iter().zip(&self.0).map(|((name, about), count)| (*name, *about, *count))
     }
 }
+
+type Words = heapless::Vec<u64, 128>;
 
 /// A device in this thread, which only [`device_poll`] polls once it serves.
 #[derive(Clone)]
@@ -213,6 +221,21 @@ fn host_112b(stream: &Stream<'_>, a: &[u64; 14]) -> u64 {
 }
 
 #[inline(never)]
+fn host_512b(stream: &Stream<'_>, words: &Words) -> u64 {
+    stream.sync(sum_many::with(words.clone())).unwrap_or(0)
+}
+
+#[inline(never)]
+fn host_offload_512b<'s, 'n>(stream: &'s Stream<'n>, words: &Words) -> Option<Pending<sum_many, &'s Stream<'n>>> {
+    stream.offload(sum_many::with(words.clone())).ok()
+}
+
+#[inline(never)]
+fn host_pointers(stream: &Stream<'_>, a: f32, x: BufferPtr<f32>, y: BufferPtr<f32>) -> u32 {
+    stream.sync(Call::<Pointers>::new((a, x, y))).unwrap_or(1)
+}
+
+#[inline(never)]
 fn host_put_sync(stream: &Stream<'_>, data: &[u32; 16], to: BufferPtr<u32>) -> u32 {
     stream.put_sync(data, to, notice::with(to)).unwrap_or(1)
 }
@@ -284,6 +307,24 @@ fn device_32b(poller: &mut Poller<'static, Shared>) {
 fn device_112b(poller: &mut Poller<'static, Shared>) {
     device_poll(poller);
     std::hint::black_box(10_u64);
+}
+
+#[inline(never)]
+fn device_512b(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(13_u64);
+}
+
+#[inline(never)]
+fn device_ring_512b(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(14_u64);
+}
+
+#[inline(never)]
+fn device_pointers(poller: &mut Poller<'static, Shared>) {
+    device_poll(poller);
+    std::hint::black_box(15_u64);
 }
 
 #[inline(never)]
@@ -429,6 +470,22 @@ impl Handler for SumAgain {
     }
 }
 
+/// A scalar and two buffers: what handlers over arrays have.
+struct Pointers;
+
+impl Handler for Pointers {
+    const NAME: &'static str = "pointers";
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
+    type Args = (f32, BufferPtr<f32>, BufferPtr<f32>);
+    type Output = u32;
+    #[inline(always)]
+    fn run(_cx: &mut Context<'_>, (a, x, y): Self::Args) -> u32 {
+        a as u32 ^ x.len() as u32 ^ y.len() as u32
+    }
+}
+
 /// The key of a handler of this table.
 fn key(name: &str) -> Result<HandlerKey, BoxError> {
     let at = table().iter().position(|entry| entry.name == name).ok_or("a handler is missing")?;
@@ -482,6 +539,18 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
         host_112b(&stream, &[i; 14]);
         device_112b(poller);
     }
+    let words: Words = (0..64).collect();
+    for _ in 0..calls {
+        ahead.answer(8);
+        host_512b(&stream, &words);
+        device_512b(poller);
+    }
+    let floats = node.buffer(&[0f32; 16])?;
+    for i in 0..calls {
+        ahead.answer(4);
+        host_pointers(&stream, i as f32, floats.ptr(), floats.ptr());
+        device_pointers(poller);
+    }
     for i in 0..calls {
         ahead.answer(4);
         host_put_sync(&stream, &[i as u32; 16], buffer.ptr());
@@ -519,6 +588,11 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
         if !host_get(pending) {
             return Err(failed());
         }
+    }
+    for _ in 0..calls {
+        let pending = host_offload_512b(&stream, &words).ok_or("not submitted")?;
+        device_ring_512b(poller);
+        pending.wait().map_err(|e| e.to_string())?;
     }
     for _ in 0..calls {
         if !host_send(&stream) {
@@ -584,11 +658,13 @@ pub(crate) fn count() -> Result<Result<Counts, String>, BoxError> {
 
 /// The device's handlers.
 fn table() -> Table {
-    static OWN: [Entry; 6] = [
+    static OWN: [Entry; 8] = [
         Entry::of::<empty>(),
         Entry::of::<notice>(),
         Entry::of::<sum_4>(),
         Entry::of::<sum_14>(),
+        Entry::of::<sum_many>(),
+        Entry::of::<Pointers>(),
         Entry::of::<EmptyAgain>(),
         Entry::of::<SumAgain>(),
     ];

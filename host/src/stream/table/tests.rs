@@ -14,8 +14,9 @@ fn uses(records: impl IntoIterator<Item = u32>) -> Uses {
 
 /// Completes an entry's call with a reply of one word.
 fn reply(table: &mut PendingTable, entry: u32, word: u64) {
-    let kept = table.complete(entry, EntryState::Completed).expect("wanted");
-    (kept.hdr, kept.words[0]) = (HDR, word);
+    assert!(table.complete(entry, EntryState::Completed), "wanted");
+    let reply = &mut table.get(entry).expect("there").reply;
+    (reply.hdr, reply.words[0]) = (HDR, word);
 }
 
 #[test]
@@ -47,22 +48,33 @@ fn a_table_without_room_takes_nothing() {
 }
 
 #[test]
-fn every_state_survives_its_packing() {
-    let mut table = PendingTable::new(1);
-    let entry = table.take(EntryState::Ring(0)).expect("room");
-    for state in [
-        EntryState::Ring(0),
-        EntryState::Ring((1 << KIND) - 1),
-        EntryState::Ticket(u32::MAX),
-        EntryState::Completed,
-        EntryState::EpochEnded(EpochEnd::Lost),
-        EntryState::EpochEnded(EpochEnd::Reset),
-        EntryState::Free(NONE),
-    ] {
-        table.get(entry).expect("there").set_state(state);
-        assert_eq!(table.state(entry), Some(state));
+fn calls_without_an_entry_count_and_may_get_one() {
+    let mut table = PendingTable::new(2);
+    table.count();
+    let entry = table.take(EntryState::Ring(1)).expect("room");
+    assert_eq!((table.in_use(), table.has_room(), table.take(EntryState::Ring(2))), (2, false, None));
+    let given = table.give(EntryState::Ring(0));
+    assert_eq!(table.in_use(), 2, "it was counted");
+    table.put_back(given);
+    table.set_limit(1);
+    assert!(!table.has_room(), "as many as the lower limit");
+    table.put_back(entry);
+    assert!(table.has_room());
+    table.count();
+    table.discount();
+    assert_eq!(table.in_use(), 0);
+}
+
+#[test]
+fn a_name_is_an_entry_or_a_number() {
+    for entry in [0, 1, u32::MAX] {
+        assert_eq!(Name::of_entry(entry).entry(), Some(entry));
     }
-    assert_eq!(table.state(entry + 1), None);
+    for number in [0, 1, u64::from(u32::MAX), Name::NUMBER, u64::MAX] {
+        let name = Name::of_number(number);
+        assert_eq!((name.entry(), name.0 & Name::NUMBER), (None, number & Name::NUMBER));
+        assert!(name.0 < 1 << Name::BITS);
+    }
 }
 
 #[test]
@@ -74,20 +86,9 @@ fn a_reply_stays_with_its_entry() {
     }
     for entry in &taken {
         assert_eq!(table.state(*entry), Some(EntryState::Completed));
-        let kept = table.get(*entry).expect("there");
+        let kept = &table.get(*entry).expect("there").reply;
         assert_eq!((kept.hdr, kept.words[0]), (HDR, u64::from(*entry) * 7));
     }
-}
-
-#[test]
-fn a_queued_call_goes_on_in_its_ticket_slot() {
-    let mut table = PendingTable::new(1);
-    let entry = table.take(EntryState::Ring(9)).expect("room");
-    table.cold_or_new(entry).expect("there").ticket = Some(2);
-    table.go_on_in_ticket_slot(entry, 2);
-    assert_eq!(table.state(entry), Some(EntryState::Ticket(2)));
-    reply(&mut table, entry, 1);
-    assert_eq!(table.state(entry), Some(EntryState::Completed));
 }
 
 #[test]
@@ -95,11 +96,10 @@ fn an_abandoned_entry_is_free_when_its_reply_comes() {
     let mut table = PendingTable::new(1);
     for state in [EntryState::Ring(0), EntryState::Ticket(0)] {
         let entry = table.take(state).expect("room");
-        assert!(table.abandon(entry) && table.is_abandoned(entry), "in flight");
+        assert!(table.abandon(entry), "in flight");
         assert_eq!((table.in_use(), table.state(entry)), (1, Some(state)), "the reply has yet to come");
-        assert!(table.complete(entry, EntryState::Completed).is_none(), "discarded");
+        assert!(!table.complete(entry, EntryState::Completed), "discarded");
         assert_eq!(table.in_use(), 0);
-        assert!(!table.is_abandoned(entry));
     }
 }
 
@@ -108,7 +108,7 @@ fn an_abandoned_result_is_free_at_once() {
     let mut table = PendingTable::new(1);
     for outcome in [EntryState::Completed, EntryState::EpochEnded(EpochEnd::Lost)] {
         let entry = table.take(EntryState::Ring(0)).expect("room");
-        assert!(table.complete(entry, outcome).is_some());
+        assert!(table.complete(entry, outcome));
         assert!(!table.abandon(entry));
         assert_eq!(table.in_use(), 0);
         assert!(!table.abandon(entry), "free already");
@@ -120,40 +120,16 @@ fn an_abandoned_result_is_free_at_once() {
 fn the_next_call_of_an_entry_inherits_nothing() {
     let mut table = PendingTable::new(1);
     let entry = table.take(EntryState::Ring(0)).expect("room");
-    let cold = table.cold_or_new(entry).expect("there");
-    (cold.long, cold.ticket, cold.one_way) = (vec![1, 2], Some(5), true);
+    let kept = table.get(entry).expect("there");
+    (kept.reply.long, kept.reply.place, kept.ticket, kept.one_way) = (vec![1, 2], Some(1), Some(5), true);
+    kept.until = Some(Instant::now());
     table.abandon(entry);
     table.complete(entry, EntryState::Completed);
     assert_eq!(table.take(EntryState::Ring(1)), Some(entry));
-    assert!(table.cold(entry).is_none() && !table.is_abandoned(entry));
-    let cold = table.cold_or_new(entry).expect("there");
-    assert!(cold.long.is_empty() && cold.ticket.is_none() && !cold.one_way && cold.uses.is_empty());
-}
-
-#[test]
-fn cold_parts_are_used_again() {
-    let mut table = PendingTable::new(4);
-    for _ in 0..10 {
-        let taken: Vec<_> = (0..4).filter_map(|x| table.take(EntryState::Ring(x))).collect();
-        taken.iter().for_each(|entry| table.cold_or_new(*entry).expect("there").ticket = Some(*entry));
-        assert!(taken.iter().all(|entry| table.cold(*entry).is_some_and(|cold| cold.ticket == Some(*entry))));
-        taken.iter().for_each(|entry| table.put_back(*entry));
-    }
-    assert_eq!((table.cold_parts.len(), table.free_cold.len()), (4, 4));
-}
-
-#[test]
-fn uses_are_handed_out_once() {
-    let mut table = PendingTable::new(2);
-    let entry = table.take(EntryState::Ring(0)).expect("room");
-    assert!(table.take_uses(entry).is_empty(), "a call without a cold part");
-    table.restore_uses(entry, Uses::default());
-    assert!(table.cold(entry).is_none(), "nothing to restore makes no cold part");
-    table.cold_or_new(entry).expect("there").uses = uses(0..6);
-    let taken = table.take_uses(entry);
-    assert!(!taken.is_empty() && table.take_uses(entry).is_empty());
-    table.restore_uses(entry, taken);
-    assert!(!table.take_uses(entry).is_empty());
+    let kept = table.get(entry).expect("there");
+    assert!(kept.reply.long.is_empty() && kept.reply.place.is_none() && kept.ticket.is_none() && !kept.one_way);
+    assert!(kept.until.is_none() && kept.uses.is_empty());
+    assert!(table.complete(entry, EntryState::Completed), "not abandoned");
 }
 
 #[test]
@@ -171,14 +147,14 @@ fn an_epoch_s_end_gives_each_entry_one_outcome() {
         let mut table = PendingTable::new(8);
         let taken: Vec<_> = (0..6).filter_map(|x| table.take(EntryState::Ring(x))).collect();
         let [in_ring, queued, answered, ended_before, abandoned, used] = taken[..] else { panic!("six") };
-        table.go_on_in_ticket_slot(queued, 0);
+        table.get(queued).expect("there").state = EntryState::Ticket(0);
         reply(&mut table, answered, 5);
         table.complete(ended_before, EntryState::EpochEnded(EpochEnd::Lost));
         table.abandon(abandoned);
-        table.cold_or_new(abandoned).expect("there").uses = uses([1]);
-        table.cold_or_new(used).expect("there").uses = uses([2, 3]);
+        table.get(abandoned).expect("there").uses = uses([1]);
+        table.get(used).expect("there").uses = uses([2, 3]);
         let mut released = 0;
-        table.end_epoch(ended, |uses| released += usize::from(!uses.is_empty()));
+        table.end_epoch(ended, |uses| released += usize::from(!std::mem::take(uses).is_empty()));
         assert_eq!(released, 2, "each use once");
         for entry in [in_ring, queued, used] {
             assert_eq!(table.state(entry), Some(EntryState::EpochEnded(ended)));

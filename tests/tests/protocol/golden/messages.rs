@@ -350,7 +350,7 @@ fn a_long_call_and_its_reply() {
     let reply = Descriptor { off: 1024, len: 512 };
     let payload = [wire!(ext), wire!(place), wire!(reply)].concat();
     let slot = 1 + (pair.requester.next_position() as u32 & 3);
-    pair.requester.slots().write_request_chunk(slot, &args).expect("fits the chunk");
+    pair.requester.slots().write_request_chunk(slot, &[&args]).expect("fits the chunk");
     let hdr = ReqHdr::inline(REVERSE_KEY, payload.len()).in_chunk().with(ReqHdr::EXT | ReqHdr::REPLY_BUF);
     pair.requester.submit_ring(hdr, &words(&payload));
     let parts: [(&str, &[u8]); 2] =
@@ -376,7 +376,7 @@ fn a_ticket_call_and_its_reply() {
     let payload = [wire!(ext), wire!(place)].concat();
     let side = 1 + 4 + 1;
     let hdr = ReqHdr::inline(REVERSE_KEY, payload.len()).in_chunk().with(ReqHdr::EXT | ReqHdr::TICKET);
-    pair.requester.slots().write_request_chunk(side, &args).expect("fits the chunk");
+    pair.requester.slots().write_request_chunk(side, &[&args]).expect("fits the chunk");
     pair.requester.slots().ticket_slot(1).expect("there are two").set_req_hdr(hdr.0);
     pair.requester.submit_ring(hdr, &words(&payload));
     let request = pair.line(1, 32);

@@ -106,7 +106,7 @@ fn a_stream_that_is_garbage_does_not_disturb_the_others() {
                 let _ = bench.device.poll();
             }
             let chunk = vec![0xFF; d.req_chunk as usize];
-            bench.streams[1].slots().write_request_chunk(0, &chunk).expect("as long as the chunk");
+            bench.streams[1].slots().write_request_chunk(0, &[&chunk]).expect("as long as the chunk");
             // Remaining messages may still run, at most one per slot.
             for _ in 0..200 * POLLS_A_ROUND {
                 let _ = bench.device.poll();
