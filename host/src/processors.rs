@@ -80,8 +80,9 @@ mod tests {
 
     #[test]
     fn processors_are_those_of_affinity_pins_and_quota() {
-        // Own processors, time of so many, pins, only these; allowed, time.
-        let cases: [(&[usize], usize, &[usize], bool, (usize, usize)); 9] = [
+        /// Own processors, time of so many, pins, only these; allowed, time.
+        type Case = (&'static [usize], usize, &'static [usize], bool, (usize, usize));
+        let cases: [Case; 9] = [
             (&[0, 1], 2, &[], false, (2, 2)),
             (&[0], 1, &[], false, (1, 1)),
             (&[0], 1, &[1], false, (2, 2)),

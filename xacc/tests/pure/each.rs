@@ -178,7 +178,7 @@ fn elements_of_all_sizes_have_the_values_of_plain_indexing() {
         })*};
     }
     with! {
-        bool: |seed| seed % 3 == 0, |l, r| l ^ !r, f64::from;
+        bool: |seed| seed.is_multiple_of(3), |l, r| l ^ !r, f64::from;
         u8: |seed| seed as u8, |l, r| ((u16::from(l) + u16::from(r)) / 2) as u8, f64::from;
         i8: |seed| seed as i8, |l, r| l.wrapping_mul(r), f64::from;
         u16: |seed| (seed * 257) as u16, |l, r| l.wrapping_add(r) ^ 1, f64::from;
