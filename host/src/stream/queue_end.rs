@@ -2,7 +2,6 @@
 //! and reading a reply.
 
 use super::arguments::Encoded;
-use super::encode::Message;
 use super::epoch::SubmitterEpoch;
 use super::reply::ReplyCopy;
 use super::table::Name;
@@ -266,11 +265,9 @@ impl QueueEnd {
         slot::seq(self.req.tag(), count, slot::COUNT_BITS)
     }
 
-    /// Copies the arguments of a message that are to be there into the chunk of slot number `slot`.
-    pub(super) fn fill_chunk(&self, slot: u32, message: &Message, arguments: &Encoded<'_>) {
-        if message.in_chunk
-            && let Some(pieces) = arguments.pieces()
-        {
+    /// Copies the arguments of a message into the chunk of slot number `slot`, if they are to be there.
+    pub(super) fn fill_chunk(&self, slot: u32, in_chunk: bool, arguments: &Encoded<'_>) {
+        if in_chunk && let Some(pieces) = arguments.pieces() {
             // The length was checked against the chunk when the message was prepared.
             let _ = self.req.slots().write_request_chunk(slot, &pieces);
         }
