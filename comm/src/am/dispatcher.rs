@@ -125,19 +125,12 @@ impl<K: Clone> Dispatcher<'_, K> {
     pub(super) fn poll_endpoint<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, at_most: u32) -> u32 {
         let mut served = 0;
         let mut hot_first = true;
-        while endpoint.blocked_by == 0 && served < at_most {
-            // One comparison says that a message like the last one is there; others are found and checked.
-            let like = match endpoint.known.second {
-                Second::Nothing => endpoint.responder.next_like(endpoint.known.hdr),
-                Second::Arguments | Second::Data => None,
-            };
-            let next = match like {
-                Some((found, _)) => Some(found),
-                None => endpoint.responder.next(hot_first),
-            };
-            let Some(found) = next else { break };
+        while endpoint.blocked_by == 0
+            && served < at_most
+            && let Some(found) = endpoint.responder.next(hot_first)
+        {
             hot_first = found.slot != 0;
-            self.serve(endpoint, found, like.map(|(_, hdr)| hdr));
+            self.serve(endpoint, found);
             served += 1;
         }
         served
@@ -193,15 +186,13 @@ impl<K: Clone> Dispatcher<'_, K> {
         Stop::Idle
     }
 
-    /// Serves a message. `like`: it is in the ring, and has this header, that of the last one but for ONE_WAY.
     #[inline(always)]
-    fn serve<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found, like: Option<ReqHdr>) {
+    fn serve<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, found: Found) {
         spill_state(endpoint);
-        let responder = &endpoint.responder;
-        let slot = if like.is_some() { responder.slots().ring(found.slot - 1) } else { responder.slot(found.slot) };
-        let hdr = like.unwrap_or_else(|| ReqHdr(slot.req_hdr()));
+        let slot = endpoint.responder.slot(found.slot);
+        let hdr = ReqHdr(slot.req_hdr());
         let two_way = ReqHdr(hdr.0 & !ReqHdr::ONE_WAY);
-        if like.is_none() && (two_way != endpoint.known.hdr || !two_way.is_plain()) {
+        if two_way != endpoint.known.hdr || !two_way.is_plain() {
             if !two_way.is_plain() || hdr.len() > INLINE_BYTES {
                 return self.serve_long(endpoint, found, hdr);
             }

@@ -2,7 +2,7 @@
 
 use super::{SlotAccess, Slots};
 use hamr_shared_abi::ids::Epoch;
-use hamr_shared_abi::slot::{INLINE_WORDS, PUT_ARGS, ReqHdr, next_seq, pair, pair_seq, seq};
+use hamr_shared_abi::slot::{INLINE_WORDS, PUT_ARGS, next_seq, pair, pair_seq, seq};
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::window::{LentHeap, Queue, Slot};
 
@@ -142,20 +142,6 @@ impl<K, F: Order> Responder<Queue<K, F>> {
                 self.seen.ring = ring;
             }
         }
-    }
-
-    /// The message in the next ring slot, if it has this header, or also ONE_WAY, and none is in the hot slot
-    /// (rule 8); counts it as taken. Its header beside it. Images, which are small, do without.
-    #[inline(always)]
-    pub(super) fn next_like(&mut self, hdr: ReqHdr) -> Option<(Found, ReqHdr)> {
-        if cfg!(hamr_bare) {
-            return None;
-        }
-        let differs = self.slots.at_cursor().req_pair() ^ pair(hdr.0, self.ring_seq);
-        if differs & !u64::from(ReqHdr::ONE_WAY) != 0 || self.hot_is_next() {
-            return None;
-        }
-        Some((self.next_ring(), ReqHdr(hdr.0 | differs as u32)))
     }
 
     /// The word of the message after the one with `seq` in the hot slot.

@@ -170,8 +170,7 @@ impl From<RankId> for Target {
     }
 }
 
-/// A call that a task has encoded. Whole words, as which it is copied; images, which are small, do without.
-#[cfg_attr(not(hamr_bare), repr(align(8)))]
+/// A call that a task has encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Message {
     pub(crate) target: Target,

@@ -2,7 +2,6 @@
 //! and reading a reply.
 
 use super::arguments::Encoded;
-use super::encode::Message;
 use super::epoch::SubmitterEpoch;
 use super::reply::ReplyCopy;
 use super::table::Name;
@@ -21,7 +20,7 @@ use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::migrate::MAX_MESSAGE;
 use std::sync::atomic::{Ordering, fence};
 
-/// Owner of a free ring slot, or of a call without an entry: its position is its name.
+/// Owner of the ring slot of a call without an entry: its position is its name.
 pub(super) const PLAIN: u32 = u32::MAX;
 /// Of such a call whose caller gave up the result.
 pub(super) const ABANDONED: u32 = u32::MAX - 1;
@@ -151,7 +150,7 @@ impl QueueEnd {
 
     #[inline(always)]
     pub(super) fn owner(&self, x: u64) -> u32 {
-        self.owners.get(self.index(x)).copied().unwrap_or(CONSUMED)
+        owner_in(&self.owners, x)
     }
 
     #[inline(always)]
@@ -193,9 +192,6 @@ impl QueueEnd {
             self.consumed += 1;
             return self.set_owner(x, CONSUMED);
         }
-        if self.owner(x) != PLAIN {
-            self.set_owner(x, PLAIN);
-        }
         self.req.release_oldest();
         if self.consumed != 0 {
             self.release_consumed();
@@ -206,37 +202,34 @@ impl QueueEnd {
     #[cold]
     #[inline(never)]
     fn release_consumed(&mut self) {
-        self.release(u32::MAX, |_, owner, _| owner == CONSUMED);
+        let (owners, consumed) = (&self.owners, &mut self.consumed);
+        self.req.release_while(u32::MAX, |_, x| {
+            let is_consumed = owner_in(owners, x) == CONSUMED;
+            *consumed -= u32::from(is_consumed);
+            is_consumed
+        });
     }
 
     /// The same, and those whose messages are one-way and have their replies, at most so many. Returns how many of
     /// these calls did not run.
     #[inline(always)]
     pub(super) fn release_done(&mut self, most: u32) -> u64 {
+        let (owners, consumed) = (&self.owners, &mut self.consumed);
         let mut failures = 0;
-        self.release(most, |req, owner, x| {
-            if owner != ONE_WAY {
-                return owner == CONSUMED;
+        self.req.release_while(most, |req, x| match owner_in(owners, x) {
+            ONE_WAY => {
+                // A reply without payload came with its word, and a slot that was wiped has another.
+                let reply = req.ring_reply(x);
+                failures += u64::from(reply.is_some_and(|hdr| hdr != RepHdr::inline(Status::EXECUTED, 0)));
+                reply.is_some()
             }
-            // A reply without payload came with its word, and a slot that was wiped has another.
-            let reply = req.ring_reply(x);
-            failures += u64::from(reply.is_some_and(|hdr| hdr != RepHdr::inline(Status::EXECUTED, 0)));
-            reply.is_some()
+            CONSUMED => {
+                *consumed -= 1;
+                true
+            }
+            _ => false,
         });
         failures
-    }
-
-    /// Releases the slots at the front of whose owners `is_done` says so, at most so many.
-    #[inline(always)]
-    fn release(&mut self, most: u32, mut is_done: impl FnMut(&Requester<Queue<Shared>>, u32, u64) -> bool) {
-        let (owners, consumed) = (&mut self.owners, &mut self.consumed);
-        self.req.release_while(most, |req, x| {
-            let index = x as usize & (owners.len() - 1);
-            let Some(owner) = owners.get_mut(index).filter(|owner| is_done(req, **owner, x)) else { return false };
-            *consumed -= u32::from(*owner == CONSUMED);
-            *owner = PLAIN;
-            true
-        });
     }
 
     // --- requests ---
@@ -245,9 +238,7 @@ impl QueueEnd {
     #[inline(always)]
     pub(super) fn push(&mut self, device: &Device, owner: u32, hdr: ReqHdr, words: &[u64]) {
         let x = self.req.submit_ring(hdr, words);
-        if owner != PLAIN {
-            self.set_owner(x, owner);
-        }
+        self.set_owner(x, owner);
         device.notify(Fence::of_message(x));
     }
 
@@ -266,11 +257,9 @@ impl QueueEnd {
         slot::seq(self.req.tag(), count, slot::COUNT_BITS)
     }
 
-    /// Copies the arguments of a message that are to be there into the chunk of slot number `slot`.
-    pub(super) fn fill_chunk(&self, slot: u32, message: &Message, arguments: &Encoded<'_>) {
-        if message.in_chunk
-            && let Some(pieces) = arguments.pieces()
-        {
+    /// Copies the arguments of a message into the chunk of slot number `slot`, if they are to be there.
+    pub(super) fn fill_chunk(&self, slot: u32, in_chunk: bool, arguments: &Encoded<'_>) {
+        if in_chunk && let Some(pieces) = arguments.pieces() {
             // The length was checked against the chunk when the message was prepared.
             let _ = self.req.slots().write_request_chunk(slot, &pieces);
         }
@@ -324,6 +313,12 @@ impl QueueEnd {
     pub(super) fn read_ring(&self, device: &Device, x: u64, hdr: RepHdr, block: Option<Block>) -> ReplyCopy {
         self.read(device, self.req.slots().ring(x as u32), self.slot_number(x), hdr, block)
     }
+}
+
+/// The owner among `owners` of the ring slot of position `x`.
+#[inline(always)]
+fn owner_in(owners: &[u32], x: u64) -> u32 {
+    owners.get(x as usize & (owners.len() - 1)).copied().unwrap_or(PLAIN)
 }
 
 /// The slots that a [`QueueEnd`] goes back to.

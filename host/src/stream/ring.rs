@@ -166,7 +166,7 @@ pub(super) fn try_offload<H: Handler>(
     let mut message = Message::of(limits.stream);
     prepare_reserved::<H>(&mut message, calls, device, arguments, options, reserved, limits)?;
     if message.uses.is_empty() && reserved.ticket.is_none() && calls.table.has_room() {
-        calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), &message, arguments);
+        calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), message.in_chunk, arguments);
         return Ok(Some(push_plain(calls, device, message.hdr, message.used())));
     }
     let entry = publish::<H>(calls, device, arguments, &mut message, reserved)?;
@@ -201,7 +201,7 @@ pub(super) fn try_send<H: Handler>(
         return Ok(Some(Sent::WithEntry(entry)));
     }
     message.hdr = message.hdr.with(ReqHdr::ONE_WAY);
-    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), &message, arguments);
+    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), message.in_chunk, arguments);
     calls.end.push(device, ONE_WAY, message.hdr, message.used());
     Ok(Some(Sent::Plain))
 }
@@ -282,9 +282,9 @@ fn publish<H: Handler>(
         return Err(SubmitError::Full { site: device.site::<H>("submitting"), limit });
     };
     match ticket {
-        None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), message, arguments),
+        None => calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), message.in_chunk, arguments),
         Some(t) => {
-            calls.end.fill_chunk(calls.end.ticket_slot_number(t), message, arguments);
+            calls.end.fill_chunk(calls.end.ticket_slot_number(t), message.in_chunk, arguments);
             let [seq, place] = name_ticket(calls, device, entry, t, message.hdr);
             message.words[0] |= seq;
             message.words[1] = place;

@@ -218,7 +218,7 @@ impl Submitter {
         let limits = Limits { two_lines, ..ring::limits(&self.calls) };
         let mut message = Message::of(limits.stream);
         prepare::<H>(&mut message, arguments, &self.calls.end, limits, device, options)?;
-        self.calls.end.fill_chunk(0, &message, arguments);
+        self.calls.end.fill_chunk(0, message.in_chunk, arguments);
         self.calls.end.req.submit_hot(message.hdr, message.used());
         self.hot.uses = message.uses;
         Ok(())

@@ -7,7 +7,7 @@ use super::reply::{Answer, Outcome, decoded, short_value};
 use super::retry::Retry;
 use super::ring;
 use super::sealed::Access;
-use super::shape::{is_short_task, is_task, short_result, used_words};
+use super::shape::{is_fixed_task_or_hot, is_short_task, is_task, short_result, used_words};
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
 use super::table::Name;
@@ -32,7 +32,9 @@ pub(super) fn sync<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<Va
     match hot {
         Hot::Done(words) => short_value::<H>(stream.device(), &words),
         Hot::Sent => wait_long::<H>(stream),
-        Hot::Unsent => sync_otherwise::<H>(stream, &call),
+        // A short call has no memory before this, and a long one is not moved.
+        Hot::Unsent if const { is_fixed_task_or_hot::<H>() } => sync_otherwise::<H>(stream, call),
+        Hot::Unsent => sync_slow(stream, &call, &CallOptions::default()),
     }
 }
 
@@ -201,17 +203,17 @@ fn wait_long<H: Handler>(stream: &impl Access) -> Result<ValueOf<H>, CallError<E
 /// [`sync`] of a call that [`call_hot`] has not sent.
 #[cold]
 #[inline(never)]
-fn sync_otherwise<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+fn sync_otherwise<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
     if const { is_short_task::<H>() } {
-        return sync_task(stream, call);
+        return sync_task(stream, &call);
     }
-    let arguments = Short::of(call);
+    let arguments = Short::of(&call);
     let outcome = stream.with(|submitter, device| {
         submitter.start_otherwise::<H>(device, &arguments).map(|_| submitter.finish::<H>(device))
     });
     match outcome {
         Some(outcome) => decoded::<H>(stream.device(), outcome),
-        None => sync_slow(stream, call, &CallOptions::default()),
+        None => sync_slow(stream, &call, &CallOptions::default()),
     }
 }
 
