@@ -10,18 +10,21 @@ use field::{Field, grid};
 use hamr_xacc::dist::{Dist, Share};
 use hamr_xacc::each;
 
+/// The block of this node.
+type Values<T, const N: usize> = each::Field<'static, 'static, T, N>;
+
 #[inline(never)]
-fn axpy(share: Share<1>, a: f64, x: &Field<'static, f64, 1>, y: &mut Field<'static, f64, 1>) {
+fn axpy(share: Share<1>, a: f64, x: &Values<f64, 1>, y: &mut Values<f64, 1>) {
     each!([i] in share => y[[i]] += a * x[[i]]);
 }
 
 #[inline(never)]
-fn dot(share: Share<1>, x: &Field<'static, f64, 1>, y: &Field<'static, f64, 1>) -> f64 {
+fn dot(share: Share<1>, x: &Values<f64, 1>, y: &Values<f64, 1>) -> f64 {
     each!([i] in share => sum { x[[i]] * y[[i]] })
 }
 
 #[inline(never)]
-fn bytes(share: Share<2>, from: &Field<'static, u8, 2>, to: &mut Field<'static, u8, 2>) {
+fn bytes(share: Share<2>, from: &Values<u8, 2>, to: &mut Values<u8, 2>) {
     each!([i, j] in share => {
         let [above, below] = [from[[i - 1, j]], from[[i + 1, j]]].map(u16::from);
         let [left, right] = [from[[i, j - 1]], from[[i, j + 1]]].map(u16::from);
@@ -30,13 +33,13 @@ fn bytes(share: Share<2>, from: &Field<'static, u8, 2>, to: &mut Field<'static, 
 }
 
 struct Himeno {
-    p: Field<'static, f32, 3>,
-    wrk2: Field<'static, f32, 3>,
-    wrk1: Field<'static, f32, 3>,
-    bnd: Field<'static, f32, 3>,
-    a: [Field<'static, f32, 3>; 4],
-    b: [Field<'static, f32, 3>; 3],
-    c: [Field<'static, f32, 3>; 3],
+    p: Values<f32, 3>,
+    wrk2: Values<f32, 3>,
+    wrk1: Values<f32, 3>,
+    bnd: Values<f32, 3>,
+    a: [Values<f32, 3>; 4],
+    b: [Values<f32, 3>; 3],
+    c: [Values<f32, 3>; 3],
 }
 
 #[inline(never)]
