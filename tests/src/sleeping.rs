@@ -151,13 +151,14 @@ impl Rig {
             heap: options.heap,
             ..Default::default()
         };
-        let window_len = Layout::plan(&plan).expect("allowed").window_len();
+        let std::ops::Range { start: heap_off, end: window_len } = Layout::plan(&plan).expect("allowed").heap();
         let before = processes::children(std::process::id());
         let request = LaunchRequest {
             device: kind.spec,
             argument: "",
             image: Some(&image),
             window_len,
+            heap_off,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
         };

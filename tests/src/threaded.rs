@@ -104,7 +104,7 @@ impl Card {
 
     /// [`Self::new`] in memory whose last host was in `epoch`.
     pub fn in_epoch(options: &Options, doorbells: bool, epoch: Epoch) -> Self {
-        let (memory, device) = Window::private_pair(layout(options).window_len());
+        let (memory, device) = crate::both_ends::both_ends(layout(options).window_len());
         memory.word(word::EPOCH).expect("in the preamble").store(epoch.0);
         let doorbells = doorbells.then(|| Arc::new(Doorbells { host: Arc::new(doorbell()), device: doorbell() }));
         let stop = Arc::new(AtomicBool::new(false));

@@ -2,7 +2,7 @@
 
 use super::{Capabilities, HostEnds, Link, Peer};
 use crate::ImageFile;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::window::{Copies, OutOfWindow, Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,13 @@ pub trait Decorator: Send + Sync {
     /// [`Link::window`].
     fn window(&self) -> &Window<Shared> {
         self.inner().window()
+    }
+    /// [`Link::copies`].
+    ///
+    /// # Errors
+    /// The other link's.
+    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+        self.inner().copies(off, len)
     }
     /// [`Link::notify`].
     fn notify(&self) {
@@ -104,6 +111,9 @@ impl<D: Decorator> Link for D {
     }
     fn window(&self) -> &Window<Shared> {
         Decorator::window(self)
+    }
+    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+        Decorator::copies(self, off, len)
     }
     fn notify(&self) {
         Decorator::notify(self);

@@ -1,16 +1,21 @@
 //! A device in this program, for tests.
 
+#![expect(unsafe_code)]
+// UNSAFETY: both ends of one memory are in this program, where the host's copies could meet a
+// handler's views.
+
 use super::{Capabilities, Link, Peer};
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::{CopyGate, DeviceWindow, Shared, Window};
+use hamr_comm::abi::window::{Copies, CopyGate, DeviceWindow, OutOfWindow, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, TaskSlot, Tasks, as_another};
 use hamr_comm::fault::{Trace, discard};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,7 +25,10 @@ use std::time::{Duration, Instant};
 
 /// One process: the device is polled by the thread that waits.
 pub struct Loopback {
+    /// Up to the heap.
     window: Window<Shared>,
+    /// All of the memory, for copies only, which ask the runner.
+    whole: Window<Shared>,
     device: Mutex<LoopbackDevice>,
     runner: Arc<Runner>,
     stopped: AtomicBool,
@@ -80,6 +88,8 @@ struct LoopbackDevice {
     runner: Arc<Runner>,
     /// Features that it does not report.
     without: u32,
+    /// Where the link's window ends. No heap begins before.
+    front: u64,
 }
 
 /// The thread that tasks run on. What they have on their stacks may be for one thread only, so that
@@ -172,22 +182,37 @@ const LOOPBACK: DeviceProfile = DeviceProfile {
 };
 
 impl Loopback {
-    /// A device with the handlers of `table` over `bytes` of private memory.
+    /// A device with the handlers of `table` over private memory that ends with the heap: of a
+    /// request, `heap_off..window_len`. [`Link::window`] is the memory before the heap.
     ///
     /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views
     /// and the host's copies never meet; a copy that the handler itself makes is refused as busy.
     /// Threads that put into a buffer while another thread's call runs on it break that; nothing
     /// here can refuse it (`docs/unsafe.md`, "both ends in one program").
-    pub fn new(bytes: u64, table: Table) -> Self {
-        let (host, device) = Window::private_pair(bytes);
+    ///
+    /// # Panics
+    /// When this process has no such memory.
+    pub fn new(heap: Range<u64>, table: Table) -> Self {
+        let len = heap.end;
+        Self::try_new(heap, table).unwrap_or_else(|| panic!("expected memory for a window of {len} bytes, found less"))
+    }
+
+    /// [`Self::new`]; `None` where this process has no such memory.
+    pub(crate) fn try_new(heap: Range<u64>, table: Table) -> Option<Self> {
+        // SAFETY: of the host's end, `window` ends at `heap.start`, and no view of the device begins before
+        // (`front`). Of the rest there are `Copies` only, which refuse the thread that runs a handler; those of
+        // other threads are what "both ends in one program" speaks of.
+        let (whole, device) = unsafe { Window::private_pair(heap.end) }?;
+        let window = whole.part(0, heap.start).ok()?;
         let runner = Arc::new(Runner::default());
         // Leaked: a loopback device is there as long as its test, and a poller needs its scratch
         // for good.
         let scratch = vec![0; MAX_MESSAGE].leak();
         let slots = (0..TASKS).map(|_| TaskSlot::new(TASK_STACK)).collect::<Vec<_>>().leak();
         let state = State::handshaking(device, DeviceHandshake::Waiting, scratch);
-        Self {
-            window: host.guarded_by(runner.clone()),
+        Some(Self {
+            window,
+            whole: whole.guarded_by(runner.clone()),
             device: Mutex::new(LoopbackDevice {
                 state: Some(state),
                 table,
@@ -195,10 +220,11 @@ impl Loopback {
                 thread: None,
                 runner: runner.clone(),
                 without: 0,
+                front: heap.start,
             }),
             runner,
             stopped: AtomicBool::new(false),
-        }
+        })
     }
 
     /// The same device without these features (bits of [`feature`]), as an older image has fewer.
@@ -272,6 +298,11 @@ impl LoopbackDevice {
                     self.state = Some(State::handshaking(window, next, scratch));
                     return;
                 };
+                if accepted.layout.heap().start < self.front {
+                    // Views of its heap would meet the link's window.
+                    self.state = Some(State::handshaking(window, DeviceHandshake::Waiting, scratch));
+                    return;
+                }
                 match Poller::new(window, &accepted, self.table, scratch) {
                     Ok(mut poller) => {
                         poller.use_tasks(std::mem::take(&mut self.tasks));
@@ -307,6 +338,12 @@ impl Link for Loopback {
     }
     fn window(&self) -> &Window<Shared> {
         &self.window
+    }
+    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+        if off < self.window.len() {
+            return Err(OutOfWindow { off, want: len, len: self.window.len() });
+        }
+        self.whole.copies(off, len)
     }
     fn notify(&self) {}
     fn wait(&self, _max_us: u32) {

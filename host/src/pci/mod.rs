@@ -481,6 +481,7 @@ mod tests {
                 argument: "",
                 image: None,
                 window_len: LEN,
+                heap_off: LEN,
                 cpu: None,
                 start_deadline: Duration::from_secs(5),
             };
@@ -517,6 +518,7 @@ mod tests {
             argument: "",
             image: None,
             window_len: LEN,
+            heap_off: LEN,
             cpu: None,
             start_deadline: Duration::from_secs(5),
         };

@@ -167,8 +167,7 @@ fn fill<H: Handler>(
             hdr = hdr.in_buffer();
             let block = device.memory.allocate(len as u64).map_err(no_room)?;
             message.uses.blocks[0] = Some(block);
-            let at = device.memory.heap_off() + block.off;
-            let written = device.link.window().write_bytes(at, bytes);
+            let written = device.memory.write_message(&block, bytes);
             written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
             message.push([block.off, len as u64]);
         }

@@ -417,7 +417,7 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     // If the device misses a call in its one poll, the host stops waiting after this time.
     let deadline = Some(std::time::Duration::from_secs(5));
     let options = Options { heap: 1 << 16, streams: STREAMS, ring: 64, chunk: 1024, deadline, ..Options::default() };
-    let (host, device) = Window::private_pair(1 << 24);
+    let (host, device) = super::both_ends(1 << 24)?;
     let host = Arc::new(host);
     let device = Arc::new(Mutex::new(DeviceStage::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));
     let link = ManualLink { window: host.clone(), device: device.clone() };

@@ -1,0 +1,69 @@
+//! Handlers that use their own device: its link.
+
+use super::*;
+use hamr::{LaunchRequest, Launcher, Target};
+
+static LINK: OnceLock<Arc<Loopback>> = OnceLock::new();
+
+/// A launcher that keeps its link.
+struct Keeps;
+
+impl Launcher for Keeps {
+    fn describe(&self) -> String {
+        "keeps its link".into()
+    }
+    fn target(&self, _: &str) -> Result<Option<Target>, Error> {
+        Ok(None)
+    }
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let heap = request.heap_off..request.window_len;
+        let link = LINK.get_or_init(|| Arc::new(Loopback::new(heap, Table::of_this_image())));
+        Ok(Box::new(link.clone()))
+    }
+}
+
+const PATTERN: u64 = 0x5eed_5eed_0bad_cafe;
+
+/// Has an exclusive view, and looks for its bytes in the link's window, and in copies of the link.
+#[offload]
+fn looks_below_its_view(cx: &mut Context, buffer: BufferPtr<u64>, heap: [u64; 2]) -> Result<(u64, bool, bool), Fault> {
+    let view = cx.view_mut(buffer)?;
+    view.fill(PATTERN);
+    let link = LINK.get().expect("a link");
+    let window = link.window();
+    let mut bytes = vec![0; window.len() as usize];
+    window.read_bytes(0, &mut bytes).expect("inside");
+    let in_window = bytes.chunks_exact(8).any(|word| word == PATTERN.to_ne_bytes());
+    let [off, len] = heap;
+    let copied = link.copies(off, len).is_ok_and(|copies| {
+        let written = copies.write_bytes(0, &[0; 64]).is_ok() || copies.words(0, 1).is_ok();
+        written || copies.read_bytes(0, &mut [0; 64]).is_ok()
+    });
+    Ok((view[0], in_window, copied))
+}
+
+#[test]
+fn the_window_of_a_link_ends_where_views_begin() {
+    let mut runtime = Runtime::new().expect("a runtime");
+    runtime.register("keeps", Keeps);
+    let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
+    let node = runtime.open_with("keeps", image, options()).expect("opens");
+    let buffer = node.buffer(&[0u64; 8]).expect("room");
+    let link = LINK.get().expect("a link");
+    let (off, len) = (link.window().len(), 4096);
+    assert_eq!(node.sync(looks_below_its_view::with(buffer.ptr(), [off, len])).expect("runs"), (PATTERN, false, false));
+    assert_eq!(node.read(buffer.ptr()).expect("free again"), [PATTERN; 8]);
+    // Not inside of a handler there are copies, and none of what is before the heap.
+    assert!(link.copies(off, len).expect("the heap").read_bytes(0, &mut [0; 64]).is_ok());
+    assert!(link.copies(off - 64, len).is_err() && link.window().part(0, off + 64).is_err());
+}
+
+/// Whatever the program writes into the preamble, the device makes no view of what the link's window covers.
+#[test]
+fn a_layout_with_another_heap_is_not_served() {
+    let few = Options { heap: 1 << 12, ..options() };
+    let long = layout(&few).heap();
+    let link = Loopback::new(long.end..long.end, Table::of_this_image());
+    let attached = runtime().attach("other", Box::new(link), few);
+    assert!(matches!(attached, Err(Error::WindowTooShort { .. })), "{attached:?}");
+}
