@@ -56,7 +56,7 @@ impl VisitBuffer for Short {
 }
 
 /// The arguments of any call.
-pub(super) struct Encoded {
+pub(crate) struct Encoded {
     memory: Memory,
     /// Bytes of the arguments; more than are here when they are longer than the device takes.
     len: usize,
@@ -74,7 +74,7 @@ thread_local! {
 }
 
 impl Encoded {
-    pub(super) fn of<H: Handler>(device: &Device, call: &Call<H>) -> Self {
+    pub(crate) fn of<H: Handler>(device: &Device, call: &Call<H>) -> Self {
         // An error means that the thread is ending. Code of the program that calls has another memory.
         let memory = MEMORY.try_with(Cell::take).unwrap_or_default();
         let mut encoded = Self { memory, len: 0 };

@@ -263,7 +263,17 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     let until = options.deadline.map(wait::in_time);
     let arguments = Encoded::of(stream.device(), &call);
     drop(call);
-    let entry = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
+    offload_encoded(stream, &arguments, options, until)
+}
+
+/// [`offload_with`] of arguments that were encoded before.
+pub(crate) fn offload_encoded<H: Handler, S: StreamRef>(
+    stream: S,
+    arguments: &Encoded,
+    options: CallOptions,
+    until: Option<Instant>,
+) -> Result<Pending<H, S>, SubmitError> {
+    let entry = submit::offload_slow::<H>(&stream, arguments, &options, until)?;
     Ok(Pending::new(stream, entry, until))
 }
 

@@ -40,11 +40,13 @@ pub use pending::Pending;
 pub use shared::{RequestBlock, SharedStream};
 pub use started::Started;
 
+pub(crate) use arguments::Encoded;
 pub(crate) use calls::call_methods;
 pub(crate) use local::{OneCall, forget_closed, reap_local};
 
 pub(crate) use self::local::is_in_body;
 pub(crate) use self::queues::{QueuePairs, fresh_submitter};
+pub(crate) use self::reply::{Outcome, is_value};
 pub(crate) use self::submitter::Submitter;
 pub(crate) use self::sync::sync_with;
 pub(crate) use self::wait::in_time;
