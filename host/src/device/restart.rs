@@ -22,6 +22,14 @@ impl Device {
         self.restart_within(self.options.start_deadline)
     }
 
+    /// [`Self::restart`], until then at most.
+    #[cold]
+    pub(crate) fn restart_until(&self, until: Option<Instant>) -> bool {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let limit = self.options.start_deadline;
+        self.restart_within(left.map_or(limit, |left| left.min(limit)))
+    }
+
     /// [`Self::restart`] of a caller who waits so long for other threads and programs.
     fn restart_within(&self, limit: Duration) -> bool {
         if !self.options.restart || self.is_closed() {

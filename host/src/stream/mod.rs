@@ -317,6 +317,7 @@ impl<'n> Stream<'n> {
         queues: &Arc<QueuePairs>,
         options: &StreamOptions,
     ) -> Result<Self, Error> {
+        QueuePairs::revive(device)?;
         Ok(Self { owned: Owned::open(device, queues, User::Program, options)?, _node: PhantomData })
     }
 

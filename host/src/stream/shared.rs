@@ -43,6 +43,7 @@ struct State {
 
 impl SharedStream {
     pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>, options: &StreamOptions) -> Result<Self, Error> {
+        QueuePairs::revive(device)?;
         Self::open_for(User::Program, device, queues, options)
     }
 
