@@ -126,3 +126,27 @@ fn a_conversion_in_a_run_leaves_the_world_usable() {
     });
     assert_eq!(told.recv_timeout(Duration::from_secs(300)), Ok(()), "it returns, and says nothing else");
 }
+
+/// Dropped when a program has run, it runs another.
+struct Last(Arc<World>, mpsc::Sender<bool>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let _ = self.1.send(self.0.run_program(|_| Ok(0)).is_ok());
+    }
+}
+
+#[test]
+fn what_a_program_owns_is_dropped_without_a_lock() {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let [first, second] = [(); 2].map(|()| Arc::new(world(1)));
+        let last = Last(second, tell);
+        let program = move |_: &mut Task<'_>| {
+            let _ = &last;
+            Ok(0)
+        };
+        first.run_program(program).expect("a code");
+    });
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true), "the thread waits for a lock that it has");
+}
