@@ -290,7 +290,7 @@ fn there<T>(submitter: Option<T>) -> T {
 
 #[cold]
 #[inline(never)]
-fn in_use() -> ! {
+pub(crate) fn in_use() -> ! {
     panic!(
         "a stream is used inside of a use of itself: by a handler on loopback, while the thread that it runs on waits"
     )

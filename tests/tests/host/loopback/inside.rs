@@ -1,7 +1,8 @@
-//! Handlers that use their own device: its link.
+//! Handlers that use their own device: its link, its control stream, its end.
 
 use super::*;
 use hamr::{LaunchRequest, Launcher, Target};
+use std::sync::mpsc;
 
 static LINK: OnceLock<Arc<Loopback>> = OnceLock::new();
 
@@ -66,4 +67,34 @@ fn a_layout_with_another_heap_is_not_served() {
     let link = Loopback::new(long.end..long.end, Table::of_this_image());
     let attached = runtime().attach("other", Box::new(link), few);
     assert!(matches!(attached, Err(Error::WindowTooShort { .. })), "{attached:?}");
+}
+
+/// True if `run` returns: a thread that waits for itself is left behind.
+fn returns(run: impl FnOnce() + Send + 'static) -> bool {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        run();
+        let _ = tell.send(());
+    });
+    told.recv_timeout(Duration::from_secs(60)).is_ok()
+}
+
+static NODE: OnceLock<Node> = OnceLock::new();
+
+/// Runs in the thread that waits, here in one that pings.
+#[offload]
+fn pings(_cx: &mut Context) -> bool {
+    NODE.get().expect("a node").ping().is_ok()
+}
+
+#[test]
+fn a_ping_inside_of_a_ping_is_told() {
+    assert!(returns(|| {
+        let node = NODE.get_or_init(|| open(options()));
+        let pending = node.offload(pings::with()).expect("sent");
+        node.ping().expect("the device runs");
+        let outcome = pending.wait();
+        assert!(matches!(&outcome, Err(CallError::Fault(report)) if report.status == Status::PANIC), "{outcome:?}");
+        node.ping().expect("it is free again");
+    }));
 }
