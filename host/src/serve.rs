@@ -146,7 +146,7 @@ impl Keeper {
         let Some(HostEnds { process, .. }) = link.host_ends() else {
             let why =
                 format!("a device of kind {} cannot be given to other processes: expected shm or qemu", link.kind());
-            link.stop();
+            link.stop(Duration::MAX);
             return Err(Error::Launch { device: spec.into(), why });
         };
         Ok(Self {
@@ -189,7 +189,7 @@ impl Keeper {
                     match protocol::asked(&socket) {
                         Some(Ask::Attach) => self.attach(socket, &mut tell),
                         Some(Ask::Stop) => {
-                            self.link.stop();
+                            self.link.stop(Duration::MAX);
                             self.listener = None;
                             // An error means that it waits no more.
                             let _ = protocol::answer(&socket, &Answer::Stopped, &[]);
@@ -285,7 +285,7 @@ impl Keeper {
             Err(Errno::INTR | Errno::AGAIN) if !host.has_ended() => self.host = Some(host),
             Ok((bytes, _)) if bytes == protocol::RENEW => {
                 let why = format!("{} asked for it", shown(host.pid));
-                self.link.stop();
+                self.link.stop(Duration::MAX);
                 self.start_again()?;
                 tell(Event::Restarted { why });
                 if protocol::answer(&host.socket, &Answer::Renewed, &[self.process.as_fd()]).is_ok() {
@@ -309,7 +309,7 @@ impl Keeper {
             self.link.notify();
             if !self.wait_until_left(LEAVE_TIMEOUT) && self.link.peer() == Peer::Alive {
                 why = Some(format!("it did not leave its epoch within {LEAVE_TIMEOUT:?}"));
-                self.link.stop();
+                self.link.stop(Duration::MAX);
             }
         }
         if let Peer::Gone(end) = self.link.peer() {
@@ -358,7 +358,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.link.stop();
+        self.link.stop(Duration::MAX);
     }
 }
 

@@ -390,7 +390,7 @@ pub fn a_lost_device_wakes_its_host(kind: Kind) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(100));
-            rig.seen.link.stop();
+            rig.seen.link.stop(Duration::MAX);
         });
         scope.spawn(move || drive(task).0.expect_err("gone"));
         stream.sync(echo::with(1u64)).expect_err("gone");

@@ -230,13 +230,13 @@ impl Link for CardLink {
     fn peer(&self) -> Peer {
         if self.gone.load(Ordering::Acquire) { Peer::Gone("pulled out".into()) } else { Peer::Alive }
     }
-    fn stop(&self) {
+    fn stop(&self, limit: Duration) {
         HostHandshake::close(&self.window);
         self.notify();
         let epoch = Epoch(self.window.word(word::EPOCH).expect("in the preamble").load());
         let begin = Instant::now();
         while !HostHandshake::has_acknowledged(&self.window, epoch)
-            && begin.elapsed() < Duration::from_secs(3)
+            && begin.elapsed() < Duration::from_secs(3).min(limit)
             && self.peer() == Peer::Alive
         {
             std::thread::sleep(PAUSE);

@@ -151,14 +151,14 @@ impl ServedLink {
         self.window.word(off).map_or(0, |w| w.observe())
     }
 
-    /// Waits until the device has left its epoch, at most [`LEAVE_TIMEOUT`].
-    fn wait_until_left(&self) -> bool {
+    /// Waits until the device has left its epoch.
+    fn wait_until_left(&self, limit: Duration) -> bool {
         let begin = Instant::now();
         loop {
             if has_left(&self.window) {
                 return true;
             }
-            if begin.elapsed() > LEAVE_TIMEOUT || self.peer() != Peer::Alive {
+            if begin.elapsed() > limit || self.peer() != Peer::Alive {
                 return false;
             }
             // A sleep and not a wait on the doorbell: the notification may be meant for a waiter.
@@ -293,12 +293,14 @@ impl Link for ServedLink {
         doorbells.descriptors().into_iter().chain([process]).collect()
     }
 
-    fn stop(&self) {
+    fn stop(&self, limit: Duration) {
+        let whole = Limit::of(limit);
         HostHandshake::close(&self.window);
         self.notify();
-        if !self.wait_until_left() && self.peer() == Peer::Alive {
-            // Its process is ended by the keeper. An error means that both are gone.
-            let _ = self.renew(Limit::of(self.start_deadline));
+        if !self.wait_until_left(limit.min(LEAVE_TIMEOUT)) && self.peer() == Peer::Alive {
+            // Its process is ended by the keeper. An error means that both are gone, or that the limit is over: then
+            // a restart asks for another process first.
+            let _ = self.renew(Limit::of(whole.left().min(self.start_deadline)));
         }
         self.has_left.store(true, Ordering::Release);
         self.wake();

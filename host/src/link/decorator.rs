@@ -63,8 +63,8 @@ pub trait Decorator: Send + Sync {
         self.inner().terminate();
     }
     /// [`Link::stop`].
-    fn stop(&self) {
-        self.inner().stop();
+    fn stop(&self, limit: Duration) {
+        self.inner().stop(limit);
     }
     /// [`Link::outlives_host`].
     fn outlives_host(&self) -> bool {
@@ -139,8 +139,8 @@ impl<D: Decorator> Link for D {
     fn terminate(&self) {
         Decorator::terminate(self);
     }
-    fn stop(&self) {
-        Decorator::stop(self);
+    fn stop(&self, limit: Duration) {
+        Decorator::stop(self, limit);
     }
     fn outlives_host(&self) -> bool {
         Decorator::outlives_host(self)

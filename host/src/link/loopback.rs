@@ -32,6 +32,8 @@ pub struct Loopback {
     device: Mutex<LoopbackDevice>,
     runner: Arc<Runner>,
     stopped: AtomicBool,
+    /// It was stopped, and what serves has not ended yet.
+    ending: AtomicBool,
 }
 
 /// The thread that runs the device, and so perhaps a handler that has views.
@@ -155,6 +157,8 @@ impl State {
     }
 }
 
+/// Between two looks at a device that another thread polls.
+const PAUSE: Duration = Duration::from_micros(200);
 /// Places for tasks, and bytes of their stacks.
 const TASKS: usize = 16;
 const TASK_STACK: usize = 256 << 10;
@@ -224,6 +228,7 @@ impl Loopback {
             }),
             runner,
             stopped: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
         })
     }
 
@@ -232,6 +237,25 @@ impl Loopback {
     pub fn without(mut self, features: u32) -> Self {
         self.device.get_mut().unwrap_or_else(PoisonError::into_inner).without |= features;
         self
+    }
+}
+
+impl Loopback {
+    /// Ends what serves, if it was stopped.
+    fn end_if_asked(&self, device: &mut LoopbackDevice) {
+        if !self.ending.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let handlers = self.runner.handlers();
+        device.end_tasks();
+        drop(handlers);
+        device.state = device.state.take().map(|state| {
+            let (window, scratch) = match state {
+                State::Serving(poller) => poller.into_parts(),
+                State::Handshaking(handshaking) => (handshaking.window, handshaking.scratch),
+            };
+            State::handshaking(window, DeviceHandshake::Waiting, scratch)
+        });
     }
 }
 
@@ -356,29 +380,44 @@ impl Link for Loopback {
             // Another thread polls, which is as good.
             Err(TryLockError::WouldBlock) => return,
         };
-        let _handlers = self.runner.handlers();
-        let _running = self.runner.run();
-        as_another(|| device.step());
+        {
+            let _handlers = self.runner.handlers();
+            let _running = self.runner.run();
+            as_another(|| device.step());
+        }
+        self.end_if_asked(&mut device);
     }
     fn peer(&self) -> Peer {
         if self.stopped.load(Ordering::Acquire) { Peer::Gone("stopped".into()) } else { Peer::Alive }
     }
-    fn stop(&self) {
+    /// A thread that polls finishes first; afterwards none polls. Where that takes longer than `limit`, or a handler
+    /// of the device asks for the end, the polling thread ends the device behind the handler.
+    fn stop(&self, limit: Duration) {
+        self.ending.store(true, Ordering::Release);
         self.stopped.store(true, Ordering::Release);
-        // A thread that polls finishes first; afterwards none polls.
-        let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        let handlers = self.runner.handlers();
-        device.end_tasks();
-        drop(handlers);
-        device.state = device.state.take().map(|state| {
-            let (window, scratch) = match state {
-                State::Serving(poller) => poller.into_parts(),
-                State::Handshaking(handshaking) => (handshaking.window, handshaking.scratch),
-            };
-            State::handshaking(window, DeviceHandshake::Waiting, scratch)
-        });
+        if !self.runner.is_open() {
+            return;
+        }
+        let begin = Instant::now();
+        loop {
+            match self.device.try_lock() {
+                Ok(mut device) => return self.end_if_asked(&mut device),
+                Err(TryLockError::Poisoned(device)) => return self.end_if_asked(&mut device.into_inner()),
+                Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return,
+                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            }
+        }
     }
-    fn restart(&self, _limit: Duration) -> Result<(), String> {
+    fn restart(&self, limit: Duration) -> Result<(), String> {
+        if !self.runner.is_open() {
+            return Err("a handler of a device cannot start it again".into());
+        }
+        if self.ending.load(Ordering::Acquire) {
+            self.stop(limit);
+        }
+        if self.ending.load(Ordering::Acquire) {
+            return Err(format!("a handler of it has not ended within {limit:?}"));
+        }
         self.stopped.store(false, Ordering::Release);
         Ok(())
     }

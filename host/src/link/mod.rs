@@ -105,8 +105,9 @@ pub trait Link: Send + Sync {
     }
     /// Asks the peer's process to end, where it has one; returns at once.
     fn terminate(&self) {}
-    /// Ends the peer and returns when it writes nothing any more.
-    fn stop(&self);
+    /// Ends the peer and returns when it writes nothing any more, or `limit` is over: then the end is under way, and
+    /// [`Self::restart`] waits for it. [`Duration::MAX`] is as long as the kind of device may need.
+    fn stop(&self, limit: Duration);
     /// Does the device run on when its host leaves? Then the window may contain what an earlier
     /// host left (abi §8), and [`Self::stop`] is a request that the device acknowledges.
     fn outlives_host(&self) -> bool {

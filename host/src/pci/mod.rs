@@ -265,12 +265,12 @@ impl PciLink {
         Ok(())
     }
 
-    /// Waits until the device has left its epoch, at most [`LEAVE_TIMEOUT`].
-    fn wait_until_left(&self) -> bool {
+    /// Waits until the device has left its epoch.
+    fn wait_until_left(&self, limit: Duration) -> bool {
         let epoch = Epoch(self.card.load(word::EPOCH));
         let begin = Instant::now();
         while !HostHandshake::has_acknowledged(&self.card.window, epoch) {
-            if begin.elapsed() > LEAVE_TIMEOUT || matches!(self.peer(), Peer::Gone(_)) {
+            if begin.elapsed() > limit || matches!(self.peer(), Peer::Gone(_)) {
                 return false;
             }
             // A sleep and not a wait on the doorbell: the notification may be meant for a waiter.
@@ -372,10 +372,10 @@ impl Link for PciLink {
         Peer::Alive
     }
 
-    fn stop(&self) {
+    fn stop(&self, limit: Duration) {
         HostHandshake::close(&self.card.window);
         self.notify();
-        let has_left = self.wait_until_left();
+        let has_left = self.wait_until_left(limit.min(LEAVE_TIMEOUT));
         self.watch().has_left = has_left;
     }
 

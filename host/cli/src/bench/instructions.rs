@@ -168,7 +168,7 @@ impl Link for ManualLink {
     fn peer(&self) -> Peer {
         Peer::Alive
     }
-    fn stop(&self) {}
+    fn stop(&self, _limit: std::time::Duration) {}
 }
 
 pub(crate) type Flight<'s, 'n> = Started<'s, 'n, empty>;

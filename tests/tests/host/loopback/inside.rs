@@ -2,7 +2,7 @@
 
 use super::*;
 use hamr::{LaunchRequest, Launcher, Target};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 
 static LINK: OnceLock<Arc<Loopback>> = OnceLock::new();
 
@@ -80,6 +80,7 @@ fn returns(run: impl FnOnce() + Send + 'static) -> bool {
 }
 
 static NODE: OnceLock<Node> = OnceLock::new();
+static OWNED: Mutex<Option<Node>> = Mutex::new(None);
 
 /// Runs in the thread that waits, here in one that pings.
 #[offload]
@@ -97,4 +98,54 @@ fn a_ping_inside_of_a_ping_is_told() {
         assert!(matches!(&outcome, Err(CallError::Fault(report)) if report.status == Status::PANIC), "{outcome:?}");
         node.ping().expect("it is free again");
     }));
+}
+
+#[offload]
+fn restarts(_cx: &mut Context) -> bool {
+    NODE.get().expect("a node").restart().is_ok()
+}
+
+#[offload]
+fn restarts_as_a_task(_task: &mut hamr_comm::Task) -> bool {
+    NODE.get().expect("a node").restart().is_ok()
+}
+
+#[test]
+fn a_handler_that_restarts_its_device_is_told() {
+    assert!(returns(|| {
+        let node = NODE.get_or_init(|| open(options()));
+        let began_again = |outcome: Result<bool, CallError>| outcome.unwrap_or(false);
+        assert!(!began_again(node.sync(restarts::with())));
+        node.restart().expect("another thread may");
+        assert!(!began_again(node.sync(restarts_as_a_task::with())));
+        node.restart().expect("another thread may");
+        assert_eq!(node.sync(echo::with(7u64)).expect("serves"), 7);
+    }));
+}
+
+#[offload]
+fn drops_its_node(_cx: &mut Context) -> bool {
+    OWNED.lock().expect("no panic").take().is_some()
+}
+
+#[offload]
+fn drops_its_node_as_a_task(_task: &mut hamr_comm::Task) -> bool {
+    OWNED.lock().expect("no panic").take().is_some()
+}
+
+#[test]
+fn a_handler_that_drops_its_node_is_told() {
+    for is_task in [false, true] {
+        assert!(returns(move || {
+            let node = open(options());
+            let stream = node.shared_stream().expect("a stream");
+            *OWNED.lock().expect("no panic") = Some(node);
+            let outcome = match is_task {
+                false => stream.sync(drops_its_node::with()),
+                true => stream.sync(drops_its_node_as_a_task::with()),
+            };
+            assert!(!matches!(outcome, Ok(false)), "{outcome:?}");
+            stream.sync(echo::with(7u64)).expect_err("the device has ended");
+        }));
+    }
 }
