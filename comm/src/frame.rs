@@ -87,14 +87,13 @@ impl<'a> Arguments<'a> {
     pub(crate) const fn new(payload: Payload<'a>) -> Self {
         Self { payload }
     }
-
-    /// No arguments, for tests.
-    pub fn none(words: &'a mut [u64; INLINE_WORDS]) -> Self {
-        Self::new(Payload::private(words, 0))
-    }
 }
 
-/// Message storage of one poller.
+/// Message storage of one poller. Programs make none, so that they have nothing to exchange a device's with:
+///
+/// ```compile_fail,E0624
+/// hamr_comm::frame::Frame::new(&mut [0; 64]);
+/// ```
 pub struct Frame<'s> {
     /// Inline payload that is not in registers.
     pub(crate) words: [u64; INLINE_WORDS],
@@ -105,7 +104,7 @@ pub struct Frame<'s> {
 
 impl<'s> Frame<'s> {
     /// Storage for messages up to `scratch.len()` bytes.
-    pub fn new(scratch: &'s mut [u8]) -> Self {
+    pub(crate) fn new(scratch: &'s mut [u8]) -> Self {
         Self { words: [0; INLINE_WORDS], args: [0; TWO_LINE_WORDS], scratch }
     }
 
@@ -241,5 +240,26 @@ impl<'s> Frame<'s> {
             return Reply::in_frame(RepHdr::inline(status, needed));
         }
         Reply::in_scratch(RepHdr::inline(status, 0), needed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::Entry;
+    use crate::registry::ping;
+    use crate::testing::Heap;
+
+    #[test]
+    fn a_thunk_decodes_runs_and_replies() {
+        static PING: Entry = Entry::of::<ping>();
+        let (mut heap, mut scratch) = (Heap::new(64), [0; 1024]);
+        let mut run = |words: &mut [u64; INLINE_WORDS], len| {
+            let args = Arguments::new(Payload::private(words, len));
+            (PING.run)(&mut heap.context(), &mut Frame::new(&mut scratch), args)
+        };
+        let answer = run(&mut [7; INLINE_WORDS], 8);
+        assert_eq!((answer.hdr().status(), answer.word()), (Status::OK, 7));
+        assert_eq!(run(&mut [0; INLINE_WORDS], 0).hdr().status(), Status::BAD_ARGUMENTS, "no arguments in the frame");
     }
 }

@@ -97,14 +97,51 @@ pub type ValueOf<H> = <<H as Handler>::Output as HandlerResult>::Value;
 /// The error type of a handler, seen by the caller.
 pub type ErrorOf<H> = <<H as Handler>::Output as HandlerResult>::Error;
 
+mod sealed {
+    use super::{Fault, HandlerError, Migratable};
+
+    /// What replies with the frame of a device, which a program's own type could exchange.
+    pub trait Outcome {}
+
+    impl<T: Migratable> Outcome for T {}
+    impl<T: Migratable, E: HandlerError> Outcome for Result<T, E> {}
+
+    /// The same of errors.
+    pub trait Error {}
+
+    impl<E: Migratable> Error for E {}
+    impl Error for Fault {}
+}
+#[cfg(not(hamr_bare))]
+pub(crate) use sealed::Outcome as SealedOutcome;
+
 /// What a handler may return: a `Migratable`, or a `Result` of one whose error is [`Fault`] or a
-/// `Migratable`.
+/// `Migratable`. Only this crate implements it:
+///
+/// ```compile_fail,E0277
+/// # use hamr_comm::abi::status::Status;
+/// # use hamr_comm::frame::{Frame, Reply};
+/// # use hamr_comm::migrate::{Decoder, Malformed};
+/// struct Takes;
+/// impl hamr_comm::HandlerResult for Takes {
+///     type Value = u32;
+///     type Error = hamr_comm::Never;
+///     const SHAPE: u64 = 5;
+///     const DESCRIPTION: &'static str = "?Takes";
+///     fn reply(self, frame: &mut Frame<'_>) -> Reply {
+///         frame.value(Status::OK, &1u32)
+///     }
+///     fn decode_error(_: &mut Decoder<'_>) -> Result<hamr_comm::Never, Malformed> {
+///         Err(Malformed)
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     note = "return a `Migratable` value, or `Result<value, error>` with a `Migratable` error or `Fault`",
     note = "for a `Vec`, let the handler write into a `BufferPtr<T>` argument; for short text return `heapless::String<N>`"
 )]
-pub trait HandlerResult {
+pub trait HandlerResult: sealed::Outcome {
     /// What the caller gets.
     type Value: Migratable;
     /// What the caller may get instead ([`Never`] when the handler has no error of its own).
@@ -238,7 +275,7 @@ impl<A> Checked<A> for [(); 0] {
     message = "`{Self}` cannot be a handler's error",
     note = "use `Fault`, or `#[derive(Migratable)]` on your error type"
 )]
-pub trait HandlerError {
+pub trait HandlerError: sealed::Error {
     /// What the caller sees: the error itself, or [`Never`] for [`Fault`], which arrives as a
     /// fault.
     type Remote;

@@ -11,7 +11,13 @@ use crate::migrate::{Encoder, Migratable, NamedBuffer};
 use crate::task::Task;
 use crate::task::wait::{Callee, Target};
 #[cfg(not(hamr_bare))]
-use crate::why::{Why, detail};
+use crate::{
+    fault::Trace,
+    frame::{Frame, Reply},
+    handler::{HandlerResult, SealedOutcome},
+    migrate::{Decoder, Malformed},
+    why::{Why, detail},
+};
 use hamr_shared_abi::ids::{NodeId, RankId};
 #[cfg(not(hamr_bare))]
 use hamr_shared_abi::status::Status;
@@ -72,6 +78,57 @@ impl Task<'_> {
     #[track_caller]
     pub fn next_node(&self, from: NodeId) -> Result<Option<(NodeId, NodeName)>, Fault> {
         Ok(self.sync(HOST, Call::<NextNode>::new((from,)))?)
+    }
+}
+
+/// The other device's reply, its value or error as the bytes `B`, or why there is none.
+#[cfg(not(hamr_bare))]
+pub enum Relayed<B> {
+    /// Its value.
+    Value(B),
+    /// Its handler's own error.
+    Error(B),
+    /// A result of so many bytes, which no message takes.
+    TooLong(u64),
+    /// The device has no place for the call.
+    Full,
+    /// The time that the caller gave the call is over.
+    Deadline,
+    /// A fault.
+    Fault(Fault),
+    /// The handler was abandoned.
+    Ended {
+        /// How.
+        status: Status,
+        /// What it said.
+        text: std::string::String,
+        /// Where it was.
+        trace: Trace,
+    },
+}
+
+#[cfg(not(hamr_bare))]
+impl<B: Migratable> SealedOutcome for Relayed<B> {}
+
+#[cfg(not(hamr_bare))]
+impl<B: Migratable> HandlerResult for Relayed<B> {
+    type Value = B;
+    type Error = B;
+    const SHAPE: u64 = SIGNATURE;
+    const DESCRIPTION: &'static str = "?hamr::relay";
+    fn reply(self, frame: &mut Frame<'_>) -> Reply {
+        match self {
+            Self::Value(bytes) => frame.value(Status::OK, &bytes),
+            Self::Error(bytes) => frame.value(Status::HANDLER_ERROR, &bytes),
+            Self::TooLong(needed) => frame.value(Status::RESULT_TOO_LONG, &needed),
+            Self::Full => frame.status(Status::QUEUE_FULL),
+            Self::Deadline => frame.status(Status::DEADLINE),
+            Self::Fault(fault) => frame.fault(&fault),
+            Self::Ended { status, text, trace } => frame.traced_fault(status, &text, &trace),
+        }
+    }
+    fn decode_error(_: &mut Decoder<'_>) -> Result<B, Malformed> {
+        Err(Malformed)
     }
 }
 

@@ -94,7 +94,10 @@ impl Worker {
             }
         };
         // The thread takes jobs as long as there is a sender.
-        sender.send(job).map_err(|_| Error::io("submitting work")(std::io::ErrorKind::BrokenPipe.into()))
+        let sent = sender.send(job);
+        drop(jobs);
+        // The job, which is the program's, is dropped without the lock.
+        sent.map_err(|_| Error::io("submitting work")(std::io::ErrorKind::BrokenPipe.into()))
     }
 }
 
@@ -109,15 +112,24 @@ impl<V> PendingWork<V> {
         if !self.origin.is_here() {
             return true;
         }
-        match &mut *self.shared.state() {
+        match &*self.shared.state() {
+            State::Unfinished(Some(known)) if known.will_wake(waker) => return false,
+            State::Unfinished(_) => {}
+            State::Ended(_) | State::Taken => return true,
+        }
+        // A waker is its executor's code: cloned and dropped without the lock.
+        let mut other = Some(waker.clone());
+        let mut state = self.shared.state();
+        let is_done = match &mut *state {
             State::Unfinished(known) => {
-                if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                    *known = Some(waker.clone());
-                }
+                std::mem::swap(known, &mut other);
                 false
             }
             State::Ended(_) | State::Taken => true,
-        }
+        };
+        drop(state);
+        drop(other);
+        is_done
     }
 
     /// Waits for the outcome, at most as long as the device's default deadline.

@@ -22,6 +22,8 @@ pub struct LaunchRequest<'a> {
     pub image: Option<&'a ImageFile>,
     /// Bytes of window the layout needs.
     pub window_len: u64,
+    /// Where in it the heap begins, which is last.
+    pub heap_off: u64,
     /// Run the device's dispatcher on this processor.
     pub cpu: Option<usize>,
     /// How long another process may take to answer that has a part in the start.
@@ -102,6 +104,12 @@ impl Launcher for LoopbackLauncher {
         Ok(None)
     }
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
-        Ok(Box::new(Loopback::new(request.window_len, Table::of_this_image())))
+        let heap = request.heap_off..request.window_len;
+        let link = Loopback::try_new(heap, Table::of_this_image()).ok_or_else(|| Error::InvalidConfig {
+            option: "Options::heap",
+            expected: "a window that this process has memory for".into(),
+            got: format!("{} bytes of window", request.window_len),
+        })?;
+        Ok(Box::new(link))
     }
 }

@@ -248,7 +248,8 @@ impl Link for ProcessLink {
     fn terminate(&self) {
         self.process().signal(Signal::TERM);
     }
-    fn stop(&self) {
+    /// It is killed, which it cannot put off.
+    fn stop(&self, _limit: Duration) {
         self.process().end();
     }
     fn host_ends(&self) -> Option<HostEnds> {

@@ -58,14 +58,17 @@ impl Registered {
 
     /// Sets the program that this process is.
     pub(crate) fn main(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static) {
-        programs().insert(Self::MAIN, Arc::new(program));
+        let program = Arc::new(program);
+        let before = programs().insert(Self::MAIN, program);
+        drop(before);
     }
 
     /// A program that can be run as long as the result lives.
     pub(crate) fn new(program: impl Fn(&mut Task<'_>) -> Result<u8, Fault> + Send + Sync + 'static) -> Self {
+        let program = Arc::new(program);
         let mut programs = programs();
         let number = programs.last_key_value().map_or(Self::MAIN, |(last, _)| *last) + 1;
-        programs.insert(number, Arc::new(program));
+        programs.insert(number, program);
         Self(number)
     }
 
@@ -76,6 +79,8 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        programs().remove(&self.0);
+        // What it owns is the program's: dropped without the lock.
+        let program = programs().remove(&self.0);
+        drop(program);
     }
 }

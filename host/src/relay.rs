@@ -8,15 +8,11 @@ use crate::services::Services;
 use crate::untyped::{Arguments, Bytes};
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::ids::NodeId;
-use hamr_comm::abi::status::Status;
 use hamr_comm::abi::table::record_flag;
-use hamr_comm::fault::Trace;
-use hamr_comm::frame::{Frame, Reply};
-use hamr_comm::handler::HandlerResult;
 use hamr_comm::migrate::{Decoder, Encoder, Malformed, Migratable, NamedBuffer};
 use hamr_comm::registry::Table;
 use hamr_comm::relay::{NAME, NEXT_NODE, NodeName, SIGNATURE, not_relayed};
-use hamr_comm::{Entry, Fault, Handler, Host, Why};
+use hamr_comm::{Entry, Handler, Host, Why};
 use std::any::TypeId;
 use std::sync::{Arc, OnceLock};
 
@@ -127,39 +123,4 @@ impl Migratable for Request {
 }
 
 /// The other device's reply, or why there is none.
-pub(crate) enum Outcome {
-    Value(Bytes),
-    Error(Bytes),
-    TooLong(u64),
-    /// The device has no place for the call.
-    Full,
-    /// The time that the caller gave the call is over.
-    Deadline,
-    Fault(Fault),
-    Ended {
-        status: Status,
-        text: String,
-        trace: Trace,
-    },
-}
-
-impl HandlerResult for Outcome {
-    type Value = Bytes;
-    type Error = Bytes;
-    const SHAPE: u64 = SIGNATURE;
-    const DESCRIPTION: &'static str = "?hamr::relay";
-    fn reply(self, frame: &mut Frame<'_>) -> Reply {
-        match self {
-            Self::Value(bytes) => frame.value(Status::OK, &bytes),
-            Self::Error(bytes) => frame.value(Status::HANDLER_ERROR, &bytes),
-            Self::TooLong(needed) => frame.value(Status::RESULT_TOO_LONG, &needed),
-            Self::Full => frame.status(Status::QUEUE_FULL),
-            Self::Deadline => frame.status(Status::DEADLINE),
-            Self::Fault(fault) => frame.fault(&fault),
-            Self::Ended { status, text, trace } => frame.traced_fault(status, &text, &trace),
-        }
-    }
-    fn decode_error(_: &mut Decoder<'_>) -> Result<Bytes, Malformed> {
-        Err(Malformed)
-    }
-}
+pub(crate) type Outcome = hamr_comm::relay::Relayed<Bytes>;

@@ -225,9 +225,9 @@ fn start(
     options: &Options,
 ) -> Result<Launched, Error> {
     let begin = Instant::now();
-    let window_len = plan_of(options)?.window_len();
+    let std::ops::Range { start: heap_off, end: window_len } = plan_of(options)?.heap();
     let Options { cpu, start_deadline, .. } = *options;
-    let request = LaunchRequest { device, argument, image: image.as_ref(), window_len, cpu, start_deadline };
+    let request = LaunchRequest { device, argument, image: image.as_ref(), window_len, heap_off, cpu, start_deadline };
     let link = launcher.launch(&request)?;
     Ok(Launched { link, image, window_len, begin })
 }

@@ -40,7 +40,7 @@ const SHORT: Duration = Duration::from_secs(1);
 const MOST_SHORT: u32 = 3;
 /// Connections that have not said yet what they want. The oldest goes when another one comes,
 const MOST_WAITING: usize = 16;
-/// and each behind so much time.
+/// and each that has said nothing for so much time in which the keeper listened.
 const SAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Behind a connection that cannot be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -97,8 +97,8 @@ pub struct Keeper {
     image: OsString,
     /// `None` when it has been asked to stop.
     listener: Option<OwnedFd>,
-    /// With the times when they came, the oldest first.
-    waiting: VecDeque<(OwnedFd, Instant)>,
+    /// With how long the keeper has listened to each, the oldest first.
+    waiting: VecDeque<(OwnedFd, Duration)>,
     host: Option<Host>,
     started: Instant,
     short: u32,
@@ -148,7 +148,7 @@ impl Keeper {
         let Some(HostEnds { process, .. }) = link.host_ends() else {
             let why =
                 format!("a device of kind {} cannot be given to other processes: expected shm or qemu", link.kind());
-            link.stop();
+            link.stop(Duration::MAX);
             return Err(Error::Launch { device: spec.into(), why });
         };
         Ok(Self {
@@ -191,7 +191,7 @@ impl Keeper {
                     match protocol::asked(&socket) {
                         Some(Ask::Attach) => self.attach(socket, &mut tell),
                         Some(Ask::Stop) => {
-                            self.link.stop();
+                            self.link.stop(Duration::MAX);
                             self.listener = None;
                             // An error means that it waits no more.
                             let _ = protocol::answer(&socket, &Answer::Stopped, &[]);
@@ -210,7 +210,6 @@ impl Keeper {
 
     fn wait(&mut self) -> Due {
         loop {
-            self.waiting.retain(|(_, since)| since.elapsed() < SAY_TIMEOUT);
             let waiting = self.waiting.len();
             let mut fds: Vec<_> = self.waiting.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
             // A host asks for another process itself, when it has taken in what the last one left.
@@ -220,10 +219,14 @@ impl Keeper {
             let more = process.into_iter().chain(&self.listener);
             fds.extend(more.map(|fd| PollFd::new(fd, PollFlags::IN)));
             let limit = Timespec { tv_sec: SAY_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+            let begin = Instant::now();
             if poll(&mut fds, (waiting != 0).then_some(&limit)).is_err() {
                 continue;
             }
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            // What the keeper does between two looks, such as waiting for its device, counts for none of them.
+            let listened = begin.elapsed();
+            self.waiting.iter_mut().for_each(|(_, heard)| *heard += listened);
             let (asking, rest) = ready.split_at(waiting);
             let (device, rest) = rest.split_at(1 + usize::from(process.is_some()));
             // The host first: the next one may be waiting for its end.
@@ -236,6 +239,7 @@ impl Keeper {
             if rest.contains(&true) {
                 return Due::Accept;
             }
+            self.waiting.retain(|(_, heard)| *heard < SAY_TIMEOUT);
         }
     }
 
@@ -247,7 +251,7 @@ impl Keeper {
                 if self.waiting.len() >= MOST_WAITING {
                     self.waiting.pop_front();
                 }
-                self.waiting.push_back((socket, Instant::now()));
+                self.waiting.push_back((socket, Duration::ZERO));
             }
             Ok(_) => {}
             // The connection stays where it is, such as without a descriptor for it: the next look sees it again.
@@ -283,7 +287,7 @@ impl Keeper {
             Err(Errno::INTR | Errno::AGAIN) if !host.has_ended() => self.host = Some(host),
             Ok((bytes, _)) if bytes == protocol::RENEW => {
                 let why = format!("{} asked for it", shown(host.pid));
-                self.link.stop();
+                self.link.stop(Duration::MAX);
                 self.start_again()?;
                 tell(Event::Restarted { why });
                 if protocol::answer(&host.socket, &Answer::Renewed, &[self.process.as_fd()]).is_ok() {
@@ -307,7 +311,7 @@ impl Keeper {
             self.link.notify();
             if !wait_until_left(&*self.link, LEAVE_TIMEOUT, has_left) && self.link.peer() == Peer::Alive {
                 why = Some(format!("it did not leave its epoch within {LEAVE_TIMEOUT:?}"));
-                self.link.stop();
+                self.link.stop(Duration::MAX);
             }
         }
         if let Peer::Gone(end) = self.link.peer() {
@@ -345,7 +349,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.link.stop();
+        self.link.stop(Duration::MAX);
     }
 }
 

@@ -15,6 +15,7 @@ use hamr_comm::abi::preamble::{MAGIC, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
@@ -25,6 +26,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// First bytes on the socket to the image; the same as in the image's runtime. The second is of a
 /// rank, whose number follows.
@@ -33,6 +35,9 @@ const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl2";
 
 /// Ranks that are processes, in one world: a message on a socket has at most 253 descriptors.
 pub(crate) const MOST_PROCESSES: usize = 250;
+
+/// Between two tries of [`unless_in_flight`].
+const IN_FLIGHT_PAUSE: Duration = Duration::from_millis(2);
 
 const CAPABILITIES: Capabilities = Capabilities {
     host_maps_device: true,
@@ -151,10 +156,10 @@ fn start_over(
     command: impl Fn(&ImageFile) -> Command + Send + Sync + 'static,
     spawn: fn(Command) -> std::io::Result<Child>,
 ) -> Result<Box<dyn Link>, Error> {
-    let cpu = request.cpu;
+    let (cpu, limit) = (request.cpu, request.start_deadline);
     let theirs = doorbells.clone();
     let memory = (!capabilities.world).then(|| greeting.memfd.clone());
-    let start = move |image: &ImageFile| start(command(image), spawn, image, &greeting, &theirs, cpu);
+    let start = move |image: &ImageFile| start(command(image), spawn, image, &greeting, &theirs, cpu, limit);
     Ok(Box::new(ProcessLink::start("shm", request, capabilities, window, Some(doorbells), memory, start)?))
 }
 
@@ -198,6 +203,7 @@ fn start(
     Greeting { text, memfd, rank }: &Greeting,
     doorbells: &Doorbells,
     cpu: Option<usize>,
+    limit: Duration,
 ) -> Result<Process, Error> {
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("making a socket pair"))?;
@@ -205,10 +211,10 @@ fn start(
     let rank_doorbells = rank.iter().flat_map(|rank| rank.doorbells.iter().map(OwnedFd::as_fd));
     let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host].into_iter().chain(rank_doorbells).collect();
     // Before the process starts: a program looks whether it is a rank, and does not wait for that.
-    send(&ours, text, &fds)?;
+    send(&ours, text, &fds, limit)?;
     if let Some(rank) = rank {
         // A message of its own: the first one is as full as the system allows.
-        send(&ours, &[0], &[rank.processes.file().as_fd()])?;
+        send(&ours, &[0], &[rank.processes.file().as_fd()], limit)?;
     }
     let stdout = if image.is_program() { Stdio::inherit() } else { Stdio::null() };
     command.stdin(Stdio::from(theirs)).stdout(stdout);
@@ -226,13 +232,28 @@ fn start(
     Ok(process)
 }
 
-/// Sends a message with descriptors to an image.
-fn send(to: &OwnedFd, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Error> {
+/// Sends a message with descriptors to an image, within `limit`.
+fn send(to: &OwnedFd, text: &[u8], descriptors: &[BorrowedFd<'_>], limit: Duration) -> Result<(), Error> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MOST_PROCESSES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-    let sent = rustix::net::sendmsg(to, &[IoSlice::new(text)], &mut ancillary, SendFlags::NOSIGNAL);
-    sent.map(|_| ()).map_err(Error::os("sending the window to an image"))
+    let mut attempt = || rustix::net::sendmsg(to, &[IoSlice::new(text)], &mut ancillary, SendFlags::NOSIGNAL);
+    unless_in_flight(limit, &mut attempt).map(|_| ()).map_err(Error::os("sending the window to an image"))
+}
+
+/// Tries again while descriptors of this user's that others have not yet received are too many for the system: ranks
+/// that start receive theirs.
+fn unless_in_flight(
+    limit: Duration,
+    attempt: &mut dyn FnMut() -> rustix::io::Result<usize>,
+) -> rustix::io::Result<usize> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Err(Errno::TOOMANYREFS) if begin.elapsed() < limit => std::thread::sleep(IN_FLIGHT_PAUSE.min(limit)),
+            sent => return sent,
+        }
+    }
 }
 
 /// Starts an image. In a process group of its own, so that the terminal's signals do not reach it: a program
@@ -247,4 +268,29 @@ fn reason(control: &OwnedFd) -> String {
     let len = rustix::net::recv(control, &mut text, RecvFlags::DONTWAIT).map_or(0, |(len, _)| len);
     let text = String::from_utf8_lossy(text.split_at(len.min(text.len())).0).into_owned();
     if text.is_empty() { text } else { format!(": {}", Clean(&text)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_in_flight_are_waited_for_until_the_limit() {
+        for (refused, limit, sent) in [
+            (3, Duration::from_secs(20), Ok(1)),
+            (u32::MAX, Duration::ZERO, Err(Errno::TOOMANYREFS)),
+            (u32::MAX, Duration::from_millis(5), Err(Errno::TOOMANYREFS)),
+        ] {
+            let mut left = refused;
+            let mut attempt = || match left {
+                0 => Ok(1),
+                _ => {
+                    left -= 1;
+                    Err(Errno::TOOMANYREFS)
+                }
+            };
+            assert_eq!(unless_in_flight(limit, &mut attempt), sent);
+        }
+        assert_eq!(unless_in_flight(Duration::MAX, &mut || Err(Errno::PIPE)), Err(Errno::PIPE), "at once");
+    }
 }

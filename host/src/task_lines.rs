@@ -91,7 +91,7 @@ mod tests {
 
     fn window() -> (Window<Shared>, Layout, TasksLayout) {
         let layout = Layout::plan(&PLAN).expect("allowed");
-        let (host, _) = Window::private_pair(layout.window_len());
+        let host = Window::private(layout.window_len()).share();
         layout.write(&PLAN, &host).expect("it fits");
         let tasks = TasksLayout::read(&layout, &host).expect("its own");
         (host, layout, tasks)

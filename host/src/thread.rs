@@ -144,12 +144,12 @@ impl Link for ThreadLink {
     }
     /// A handler that does not return keeps its thread, and with it the memory, which the thread has
     /// mapped for itself.
-    fn stop(&self) {
+    fn stop(&self, limit: Duration) {
         self.stop.store(true, Ordering::Release);
         self.notify();
         let begin = Instant::now();
         while self.peer() == Peer::Alive {
-            if begin.elapsed() > LEAVE {
+            if begin.elapsed() > LEAVE.min(limit) {
                 let how = "its thread was left in a handler that does not return";
                 tracing::warn!(how, "ending a rank");
                 *self.state() = State::Ended(how.into());
@@ -164,7 +164,7 @@ impl Link for ThreadLink {
 impl Drop for ThreadLink {
     fn drop(&mut self) {
         if self.origin.is_here() {
-            self.stop();
+            self.stop(LEAVE);
         }
     }
 }

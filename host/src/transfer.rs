@@ -43,7 +43,7 @@ impl Node {
     pub fn read<T: Element>(&self, from: BufferPtr<T>) -> Result<Vec<T>, Error> {
         // A handler may have returned the pointer: its length is a device's word until it is
         // checked.
-        self.memory().live_place(from).map_err(|why| self.buffer_error(why))?;
+        self.memory().check_live(from).map_err(|why| self.buffer_error(why))?;
         let mut to = vec![T::zeroed(); from.len()];
         self.get(from, &mut to)?;
         Ok(to)
@@ -174,10 +174,7 @@ impl Node {
     /// A freed or foreign pointer.
     pub fn words(&self, of: BufferPtr<u32>) -> Result<Words<'_>, Error> {
         self.device().check_open("finding words")?;
-        let device = self.device();
-        let at = device.memory.live_place(of).map_err(|why| self.buffer_error(why))?;
-        let words = device.link.window().words(at, of.len() as u64);
-        words.map_err(|e| self.buffer_error(BufferError::Overrun { wanted: e.want, has: e.len }))
+        self.device().memory.words(of).map_err(|why| self.buffer_error(why))
     }
 
     pub(crate) fn buffer_error(&self, why: BufferError) -> Error {

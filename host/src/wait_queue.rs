@@ -249,9 +249,21 @@ impl WaitQueue {
     /// Wakes `task` at the next wake-up, or at `until`. The caller polls once more afterwards.
     pub(crate) fn register(&self, task: &task::Waker, until: Option<Instant>, interest: Interest<'_>) {
         let mut state = self.state();
-        match state.tasks.iter_mut().find(|known| known.waker.is(task)) {
-            Some(known) => known.until = earlier(known.until, until),
-            None => state.tasks.push(Task { waker: TaskWaker::new(task.clone()), until }),
+        if !state.knows(task, until) {
+            // Code of its executor: cloned, and dropped where it is not needed, without the lock.
+            drop(state);
+            let mut other = Some(TaskWaker::new(task.clone()));
+            state = self.state();
+            if !state.knows(task, until)
+                && let Some(waker) = other.take()
+            {
+                state.tasks.push(Task { waker, until });
+            }
+            if other.is_some() {
+                drop(state);
+                drop(other);
+                state = self.state();
+            }
         }
         state.waiter.prepare_wait::<Coherent>(self.own.word());
         let in_time = state.next_check.is_some_and(|next_check| until.is_none_or(|until| next_check <= until));
@@ -315,6 +327,12 @@ impl WaitQueue {
 }
 
 impl State {
+    /// Does this task wait? Then also until `until`.
+    fn knows(&mut self, task: &task::Waker, until: Option<Instant>) -> bool {
+        let known = self.tasks.iter_mut().find(|known| known.waker.is(task));
+        known.map(|known| known.until = earlier(known.until, until)).is_some()
+    }
+
     /// When no thread and no task waits, the device need not notify.
     fn cancel_if_empty(&mut self, of: &WaitQueue) {
         if self.threads == 0 && self.tasks.is_empty() {

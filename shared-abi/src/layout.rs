@@ -163,6 +163,12 @@ impl Layout {
         end.checked_next_multiple_of(4096).unwrap_or(u64::MAX)
     }
 
+    /// Where the heap is, which is last, up to the window's end.
+    pub fn heap(&self) -> core::ops::Range<u64> {
+        let len = self.window_len();
+        self.section(SectionKind::HEAP).map_or(len, |heap| heap.off)..len
+    }
+
     /// Queue pairs, the control stream included.
     pub fn queues(&self) -> u32 {
         self.queues

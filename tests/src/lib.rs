@@ -1,6 +1,7 @@
 //! Tests of several crates: the conformance suite for every way to open a device, and handlers as
 //! users write them.
 
+pub mod both_ends;
 pub mod broken;
 pub mod conformance;
 pub mod crashes;

@@ -158,6 +158,8 @@ pub fn waits(spec: &str) {
     assert!(matches!(until_open.offload((gate.ptr(),)).err(), Some(SubmitError::Unloaded { .. })));
     std::thread::scope(|scope| {
         let unload = scope.spawn(|| module.unload());
+        // A limit counts beside another thread that waits longer.
+        module.unload_within(Duration::from_millis(30)).expect_err("a handler runs");
         gate.open();
         assert_eq!(pending.wait().expect("it ends first"), 1);
         unload.join().expect("a thread").expect("unloaded");

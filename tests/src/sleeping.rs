@@ -151,13 +151,14 @@ impl Rig {
             heap: options.heap,
             ..Default::default()
         };
-        let window_len = Layout::plan(&plan).expect("allowed").window_len();
+        let std::ops::Range { start: heap_off, end: window_len } = Layout::plan(&plan).expect("allowed").heap();
         let before = processes::children(std::process::id());
         let request = LaunchRequest {
             device: kind.spec,
             argument: "",
             image: Some(&image),
             window_len,
+            heap_off,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
         };
@@ -389,7 +390,7 @@ pub fn a_lost_device_wakes_its_host(kind: Kind) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(100));
-            rig.seen.link.stop();
+            rig.seen.link.stop(Duration::MAX);
         });
         scope.spawn(move || drive(task).0.expect_err("gone"));
         stream.sync(echo::with(1u64)).expect_err("gone");

@@ -104,7 +104,7 @@ impl Card {
 
     /// [`Self::new`] in memory whose last host was in `epoch`.
     pub fn in_epoch(options: &Options, doorbells: bool, epoch: Epoch) -> Self {
-        let (memory, device) = Window::private_pair(layout(options).window_len());
+        let (memory, device) = crate::both_ends::both_ends(layout(options).window_len());
         memory.word(word::EPOCH).expect("in the preamble").store(epoch.0);
         let doorbells = doorbells.then(|| Arc::new(Doorbells { host: Arc::new(doorbell()), device: doorbell() }));
         let stop = Arc::new(AtomicBool::new(false));
@@ -240,13 +240,13 @@ impl Link for CardLink {
     fn peer(&self) -> Peer {
         if self.gone.load(Ordering::Acquire) { Peer::Gone("pulled out".into()) } else { Peer::Alive }
     }
-    fn stop(&self) {
+    fn stop(&self, limit: Duration) {
         HostHandshake::close(&self.window);
         self.notify();
         let epoch = Epoch(self.window.word(word::EPOCH).expect("in the preamble").load());
         let begin = Instant::now();
         while !HostHandshake::has_acknowledged(&self.window, epoch)
-            && begin.elapsed() < Duration::from_secs(3)
+            && begin.elapsed() < Duration::from_secs(3).min(limit)
             && self.peer() == Peer::Alive
             && !self.is_stopped()
         {

@@ -91,7 +91,8 @@ impl HostHandshake {
     pub fn offer<K>(window: &Window<K>, offer: &Offer, epoch: Epoch) -> Result<(Self, Layout), OfferError> {
         let layout = Layout::plan(&offer.plan).map_err(OfferError::Plan)?;
         let small = |_| OfferError::Window(layout.window_len(), window.len());
-        if layout.window_len() > window.len() {
+        // A host writes nothing into the heap, and may have no window of it.
+        if layout.heap().start > window.len() {
             return Err(OfferError::Window(layout.window_len(), window.len()));
         }
         publish_word(window, word::HOST_STATE, HostState::RESET.0);

@@ -277,12 +277,14 @@ impl Link for ServedLink {
         doorbells.descriptors().into_iter().chain([process]).collect()
     }
 
-    fn stop(&self) {
+    fn stop(&self, limit: Duration) {
+        let whole = Limit::of(limit);
         HostHandshake::close(&self.window);
         self.notify();
-        if !wait_until_left(self, LEAVE_TIMEOUT, has_left) && self.peer() == Peer::Alive {
-            // Its process is ended by the keeper. An error means that both are gone.
-            let _ = self.renew(Limit::of(self.start_deadline));
+        if !wait_until_left(self, limit.min(LEAVE_TIMEOUT), has_left) && self.peer() == Peer::Alive {
+            // Its process is ended by the keeper. An error means that both are gone, or that the limit is over: then
+            // a restart asks for another process first.
+            let _ = self.renew(Limit::of(whole.left().min(self.start_deadline)));
         }
         self.has_left.store(true, Ordering::Release);
         self.wake();

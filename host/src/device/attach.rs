@@ -64,8 +64,8 @@ impl Device {
         // The segment behind the buffers is the rank's.
         let heap = Section { len: heap.len.saturating_sub(options.segment), ..heap };
         let hook = options.memory_hook.clone();
-        let memory =
-            DeviceMemory::new(number, name, link.window(), heap, options.max_buffers, hook).map_err(|_| too_short())?;
+        let copies = link.copies(heap.off, heap.len).map_err(|_| too_short())?;
+        let memory = DeviceMemory::new(number, name, copies, heap, options.max_buffers, hook);
         let uses_doorbell = record.features & feature::DOORBELL != 0;
         let is_notified = !link.descriptors().is_empty();
         let wait_queue = WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|_| too_short())?;
@@ -168,6 +168,11 @@ pub(super) fn shake_hands(
         pid: std::process::id(),
         idle_policy: options.idle_policy(),
     };
+    let planned = plan_of(options)?;
+    let has_heap = planned.section(SectionKind::HEAP).is_ok_and(|heap| link.copies(heap.off, heap.len).is_ok());
+    if !has_heap {
+        return Err(Error::too_short(name, &planned, window.len()));
+    }
     let (handshake, layout) = HostHandshake::offer(window, &offer, epoch).map_err(|e| match e {
         OfferError::Plan(why) => refused_plan(options, why),
         OfferError::Window(needed, has) => Error::WindowTooShort { device: name.into(), needed, has },

@@ -217,7 +217,7 @@ impl Device {
             }
             self.cancel_all();
         }
-        self.link.stop();
+        self.link.stop(Duration::MAX);
     }
 
     /// Cancels whatever is in flight, for a device that finishes its call before it leaves. The

@@ -66,7 +66,7 @@ impl Device {
         else {
             return Ok(());
         };
-        self.link.stop();
+        self.link.stop(self.options.start_deadline);
         self.link.set_image(&old).map_err(refused)?;
         let again = self.begin_epoch(&mut last, ByFault::Crashed, None, self.options.start_deadline);
         Err(refused(match again {
@@ -106,7 +106,7 @@ impl Device {
                 return ByFault::Waits;
             }
         }
-        self.link.stop();
+        self.link.stop(self.options.start_deadline);
         ByFault::Crashed
     }
 

@@ -22,6 +22,14 @@ impl Device {
         self.restart_within(self.options.start_deadline)
     }
 
+    /// [`Self::restart`], until then at most.
+    #[cold]
+    pub(crate) fn restart_until(&self, until: Option<Instant>) -> bool {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let limit = self.options.start_deadline;
+        self.restart_within(left.map_or(limit, |left| left.min(limit)))
+    }
+
     /// [`Self::restart`] of a caller who waits so long for other threads and programs.
     fn restart_within(&self, limit: Duration) -> bool {
         if !self.options.restart || self.is_closed() {
@@ -37,10 +45,13 @@ impl Device {
         let Some(by_fault) = by_fault else { return false };
         let left = || limit.saturating_sub(begin.elapsed());
         let from = self.await_crash_end(by_fault, *last, left());
-        let begun = from.filter(|_| !left().is_zero()).map(|from| {
-            if from == ByFault::Crashed {
-                self.link.stop();
+        let stopped = from.filter(|from| {
+            if *from == ByFault::Crashed && !left().is_zero() {
+                self.link.stop(left());
             }
+            !left().is_zero()
+        });
+        let begun = stopped.map(|from| {
             tracing::warn!(device = self.name, why = self.loss_reason(), "begins a new epoch");
             self.begin_epoch(&mut last, from, None, left())
         });
@@ -173,7 +184,7 @@ impl Device {
         })?;
         let running = match next {
             Some(file) if file.build_id != BuildId::of(&record.build_id) => {
-                self.link.stop();
+                self.link.stop(limit);
                 let (path, runs) = (file.path.display(), BuildId::of(&record.build_id));
                 let why = format!("expected {path} with build id {}, and an image with {runs} runs", file.build_id);
                 return Err(Error::Launch { device: self.name.clone(), why });
@@ -181,14 +192,14 @@ impl Device {
             Some(file) => Running::new(Some(file), handlers, old.number + 1),
             None if *handlers == *old.handlers => old,
             None => {
-                self.link.stop();
+                self.link.stop(limit);
                 let why = "it came back with other handlers; open it anew".into();
                 return Err(Error::Launch { device: self.name.clone(), why });
             }
         };
         let epoch_info = EpochInfo::new(record, begin.elapsed(), running);
         *self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner) = epoch_info;
-        self.start_service().inspect_err(|_| self.link.stop())?;
+        self.start_service().inspect_err(|_| self.link.stop(limit))?;
         self.show_open_queues();
         self.wait_queue.enter(record.features & feature::DOORBELL != 0);
         self.epoch.store(epoch.0, Ordering::Release);

@@ -94,7 +94,7 @@ mod tests {
         let plan =
             Plan { streams: 2, ring: 4, tickets: 2, chunk: 64, heap: 4096, log: 128, trace: 128, ..Plan::default() };
         let layout = Layout::plan(&plan).expect("a sound plan");
-        let link = Loopback::new(layout.window_len(), Table::of_this_image());
+        let link = Loopback::new(layout.heap(), Table::of_this_image());
         let window = link.window();
         let offer = Offer {
             plan,
@@ -120,7 +120,10 @@ mod tests {
         queue.ring(0).publish_request(hdr, seq(1, 1, 24));
         queue.ring(0).publish_reply(0, seq(1, 1, 24));
         queue.ring(1).publish_request(hdr, seq(9, 1, 24));
-        image_of(window)
+        // Behind the link's window is the heap.
+        let mut bytes = image_of(window);
+        bytes.resize(layout.window_len() as usize, 0);
+        bytes
     }
 
     #[test]

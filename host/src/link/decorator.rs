@@ -2,7 +2,7 @@
 
 use super::{Capabilities, HostEnds, Link, Peer};
 use crate::ImageFile;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::window::{Copies, OutOfWindow, Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,13 @@ pub trait Decorator: Send + Sync {
     /// [`Link::window`].
     fn window(&self) -> &Window<Shared> {
         self.inner().window()
+    }
+    /// [`Link::copies`].
+    ///
+    /// # Errors
+    /// The other link's.
+    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+        self.inner().copies(off, len)
     }
     /// [`Link::notify`].
     fn notify(&self) {
@@ -56,8 +63,8 @@ pub trait Decorator: Send + Sync {
         self.inner().terminate();
     }
     /// [`Link::stop`].
-    fn stop(&self) {
-        self.inner().stop();
+    fn stop(&self, limit: Duration) {
+        self.inner().stop(limit);
     }
     /// [`Link::outlives_host`].
     fn outlives_host(&self) -> bool {
@@ -105,6 +112,9 @@ impl<D: Decorator> Link for D {
     fn window(&self) -> &Window<Shared> {
         Decorator::window(self)
     }
+    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+        Decorator::copies(self, off, len)
+    }
     fn notify(&self) {
         Decorator::notify(self);
     }
@@ -129,8 +139,8 @@ impl<D: Decorator> Link for D {
     fn terminate(&self) {
         Decorator::terminate(self);
     }
-    fn stop(&self) {
-        Decorator::stop(self);
+    fn stop(&self, limit: Duration) {
+        Decorator::stop(self, limit);
     }
     fn outlives_host(&self) -> bool {
         Decorator::outlives_host(self)

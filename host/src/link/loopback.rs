@@ -1,16 +1,21 @@
 //! A device in this program, for tests.
 
+#![expect(unsafe_code)]
+// UNSAFETY: both ends of one memory are in this program, where the host's copies could meet a
+// handler's views.
+
 use super::{Capabilities, Link, Peer};
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::{CopyGate, DeviceWindow, Shared, Window};
+use hamr_comm::abi::window::{Copies, CopyGate, DeviceWindow, OutOfWindow, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, TaskSlot, Tasks, as_another};
 use hamr_comm::fault::{Trace, discard};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,10 +25,15 @@ use std::time::{Duration, Instant};
 
 /// One process: the device is polled by the thread that waits.
 pub struct Loopback {
+    /// Up to the heap.
     window: Window<Shared>,
+    /// All of the memory, for copies only, which ask the runner.
+    whole: Window<Shared>,
     device: Mutex<LoopbackDevice>,
     runner: Arc<Runner>,
     stopped: AtomicBool,
+    /// It was stopped, and what serves has not ended yet.
+    ending: AtomicBool,
 }
 
 /// The thread that runs the device, and so perhaps a handler that has views.
@@ -80,6 +90,8 @@ struct LoopbackDevice {
     runner: Arc<Runner>,
     /// Features that it does not report.
     without: u32,
+    /// Where the link's window ends. No heap begins before.
+    front: u64,
 }
 
 /// The thread that tasks run on. What they have on their stacks may be for one thread only, so that
@@ -147,6 +159,8 @@ impl State {
     }
 }
 
+/// Between two looks at a device that another thread polls.
+const PAUSE: Duration = Duration::from_micros(200);
 /// Places for tasks, and bytes of their stacks.
 const TASKS: usize = 16;
 const TASK_STACK: usize = 256 << 10;
@@ -174,22 +188,37 @@ const LOOPBACK: DeviceProfile = DeviceProfile {
 };
 
 impl Loopback {
-    /// A device with the handlers of `table` over `bytes` of private memory.
+    /// A device with the handlers of `table` over private memory that ends with the heap: of a
+    /// request, `heap_off..window_len`. [`Link::window`] is the memory before the heap.
     ///
     /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views
     /// and the host's copies never meet; a copy that the handler itself makes is refused as busy.
     /// Threads that put into a buffer while another thread's call runs on it break that; nothing
     /// here can refuse it (`docs/unsafe.md`, "both ends in one program").
-    pub fn new(bytes: u64, table: Table) -> Self {
-        let (host, device) = Window::private_pair(bytes);
+    ///
+    /// # Panics
+    /// When this process has no such memory.
+    pub fn new(heap: Range<u64>, table: Table) -> Self {
+        let len = heap.end;
+        Self::try_new(heap, table).unwrap_or_else(|| panic!("expected memory for a window of {len} bytes, found less"))
+    }
+
+    /// [`Self::new`]; `None` where this process has no such memory.
+    pub(crate) fn try_new(heap: Range<u64>, table: Table) -> Option<Self> {
+        // SAFETY: of the host's end, `window` ends at `heap.start`, and no view of the device begins before
+        // (`front`). Of the rest there are `Copies` only, which refuse the thread that runs a handler; those of
+        // other threads are what "both ends in one program" speaks of.
+        let (whole, device) = unsafe { Window::private_pair(heap.end) }?;
+        let window = whole.part(0, heap.start).ok()?;
         let runner = Arc::new(Runner::default());
         // Leaked: a loopback device is there as long as its test, and a poller needs its scratch
         // for good.
         let scratch = vec![0; MAX_MESSAGE].leak();
         let slots = (0..TASKS).map(|_| TaskSlot::new(TASK_STACK)).collect::<Vec<_>>().leak();
         let state = State::handshaking(device, DeviceHandshake::Waiting, scratch);
-        Self {
-            window: host.guarded_by(runner.clone()),
+        Some(Self {
+            window,
+            whole: whole.guarded_by(runner.clone()),
             device: Mutex::new(LoopbackDevice {
                 state: Some(state),
                 table,
@@ -197,10 +226,12 @@ impl Loopback {
                 thread: None,
                 runner: runner.clone(),
                 without: 0,
+                front: heap.start,
             }),
             runner,
             stopped: AtomicBool::new(false),
-        }
+            ending: AtomicBool::new(false),
+        })
     }
 
     /// The same device without these features (bits of [`feature`]), as an older image has fewer.
@@ -208,6 +239,25 @@ impl Loopback {
     pub fn without(mut self, features: u32) -> Self {
         self.device.get_mut().unwrap_or_else(PoisonError::into_inner).without |= features;
         self
+    }
+}
+
+impl Loopback {
+    /// Ends what serves, if it was stopped.
+    fn end_if_asked(&self, device: &mut LoopbackDevice) {
+        if !self.ending.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let handlers = self.runner.handlers();
+        device.end_tasks();
+        drop(handlers);
+        device.state = device.state.take().map(|state| {
+            let (window, scratch) = match state {
+                State::Serving(poller) => poller.into_parts(),
+                State::Handshaking(handshaking) => (handshaking.window, handshaking.scratch),
+            };
+            State::handshaking(window, DeviceHandshake::Waiting, scratch)
+        });
     }
 }
 
@@ -274,6 +324,11 @@ impl LoopbackDevice {
                     self.state = Some(State::handshaking(window, next, scratch));
                     return;
                 };
+                if accepted.layout.heap().start < self.front {
+                    // Views of its heap would meet the link's window.
+                    self.state = Some(State::handshaking(window, DeviceHandshake::Waiting, scratch));
+                    return;
+                }
                 match Poller::new(window, &accepted, self.table, scratch) {
                     Ok(mut poller) => {
                         poller.use_tasks(std::mem::take(&mut self.tasks));
@@ -310,6 +365,12 @@ impl Link for Loopback {
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
+    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+        if off < self.window.len() {
+            return Err(OutOfWindow { off, want: len, len: self.window.len() });
+        }
+        self.whole.copies(off, len)
+    }
     fn notify(&self) {}
     fn wait(&self, _max_us: u32) {
         if self.stopped.load(Ordering::Acquire) {
@@ -321,29 +382,44 @@ impl Link for Loopback {
             // Another thread polls, which is as good.
             Err(TryLockError::WouldBlock) => return,
         };
-        let _handlers = self.runner.handlers();
-        let _running = self.runner.run();
-        as_another(|| device.step());
+        {
+            let _handlers = self.runner.handlers();
+            let _running = self.runner.run();
+            as_another(|| device.step());
+        }
+        self.end_if_asked(&mut device);
     }
     fn peer(&self) -> Peer {
         if self.stopped.load(Ordering::Acquire) { Peer::Gone("stopped".into()) } else { Peer::Alive }
     }
-    fn stop(&self) {
+    /// A thread that polls finishes first; afterwards none polls. Where that takes longer than `limit`, or a handler
+    /// of the device asks for the end, the polling thread ends the device behind the handler.
+    fn stop(&self, limit: Duration) {
+        self.ending.store(true, Ordering::Release);
         self.stopped.store(true, Ordering::Release);
-        // A thread that polls finishes first; afterwards none polls.
-        let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        let handlers = self.runner.handlers();
-        device.end_tasks();
-        drop(handlers);
-        device.state = device.state.take().map(|state| {
-            let (window, scratch) = match state {
-                State::Serving(poller) => poller.into_parts(),
-                State::Handshaking(handshaking) => (handshaking.window, handshaking.scratch),
-            };
-            State::handshaking(window, DeviceHandshake::Waiting, scratch)
-        });
+        if !self.runner.is_open() {
+            return;
+        }
+        let begin = Instant::now();
+        loop {
+            match self.device.try_lock() {
+                Ok(mut device) => return self.end_if_asked(&mut device),
+                Err(TryLockError::Poisoned(device)) => return self.end_if_asked(&mut device.into_inner()),
+                Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return,
+                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            }
+        }
     }
-    fn restart(&self, _limit: Duration) -> Result<(), String> {
+    fn restart(&self, limit: Duration) -> Result<(), String> {
+        if !self.runner.is_open() {
+            return Err("a handler of a device cannot start it again".into());
+        }
+        if self.ending.load(Ordering::Acquire) {
+            self.stop(limit);
+        }
+        if self.ending.load(Ordering::Acquire) {
+            return Err(format!("a handler of it has not ended within {limit:?}"));
+        }
         self.stopped.store(false, Ordering::Release);
         Ok(())
     }

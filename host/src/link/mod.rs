@@ -15,7 +15,7 @@ pub use fault_injector::{FaultInjector, Faults};
 pub use loopback::Loopback;
 
 use crate::ImageFile;
-use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::abi::window::{Copies, OutOfWindow, Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,8 +78,16 @@ pub trait Link: Send + Sync {
     fn kind(&self) -> &str;
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
-    /// The mapped window.
+    /// The mapped window. Where the device is in this program, it may end where the heap begins, of
+    /// which handlers have views.
     fn window(&self) -> &Window<Shared>;
+    /// A range of the heap, from this offset in the window, for copies.
+    ///
+    /// # Errors
+    /// There is no such range.
+    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+        self.window().copies(off, len)
+    }
     /// Notifies the peer. A hint: a lost one costs latency only.
     fn notify(&self);
     /// Gives the peer a chance to run, or sleeps until the peer notifies or is gone, at most
@@ -110,8 +118,9 @@ pub trait Link: Send + Sync {
     }
     /// Asks the peer's process to end, where it has one; returns at once.
     fn terminate(&self) {}
-    /// Ends the peer and returns when it writes nothing any more.
-    fn stop(&self);
+    /// Ends the peer and returns when it writes nothing any more, or `limit` is over: then the end is under way, and
+    /// [`Self::restart`] waits for it. [`Duration::MAX`] is as long as the kind of device may need.
+    fn stop(&self, limit: Duration);
     /// Does the device run on when its host leaves? Then the window may contain what an earlier
     /// host left (abi §8), and [`Self::stop`] is a request that the device acknowledges.
     fn outlives_host(&self) -> bool {

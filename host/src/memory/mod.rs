@@ -42,7 +42,7 @@ use copying::{Reading, Writing};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
-use hamr_comm::abi::window::{Copies, CopyError, OutOfWindow, STREAMED, Shared, Window};
+use hamr_comm::abi::window::{Copies, CopyError, STREAMED, Shared, Words};
 use hamr_comm::migrate::NamedBuffer;
 use hamr_comm::{BufferPtr, Element};
 use ranges::Ranges;
@@ -111,11 +111,11 @@ impl DeviceMemory {
     pub(crate) fn new(
         number: NodeNumber,
         device: &str,
-        window: &Window<Shared>,
+        copies: Copies<Shared>,
         heap: Section,
         max_buffers: u32,
         hook: Option<MemoryHook>,
-    ) -> Result<Self, OutOfWindow> {
+    ) -> Self {
         let records = (0..max_buffers.clamp(1, WireBuffer::MAX_INDEX)).map(|_| Record::new()).collect::<Box<[_]>>();
         let state = State {
             ranges: Ranges::new(heap.len),
@@ -123,8 +123,7 @@ impl DeviceMemory {
             free_bytes: heap.len,
             deferred: Vec::new(),
         };
-        let copies = window.copies(heap.off, heap.len)?;
-        Ok(Self {
+        Self {
             node: AtomicU16::new(number.id().0),
             _number: number,
             device: device.into(),
@@ -134,7 +133,7 @@ impl DeviceMemory {
             records,
             hook: RwLock::new(hook),
             state: Mutex::new(state),
-        })
+        }
     }
 
     /// The lock, after freeing what no call names any more.
@@ -188,7 +187,7 @@ impl DeviceMemory {
             total: self.heap.len,
             deferred: state.deferred.iter().filter_map(|i| self.bytes_of(*i)).sum(),
         };
-        let Some(size) = size else { return Err(full(&state)) };
+        let Some(size) = size.filter(|size| *size <= self.heap.len) else { return Err(full(&state)) };
         let Some(index) = state.free.pop_front() else {
             return Err(Error::TooManyBuffers { device: self.device.clone(), limit: self.records.len() as u32 });
         };
@@ -485,9 +484,30 @@ impl DeviceMemory {
         (bytes <= ptr.bytes() && !record.is_named()).then_some(record)
     }
 
-    /// A pointer's place in the window, also while calls name it: for words, which are atomics.
-    pub(crate) fn live_place<T: Element>(&self, ptr: BufferPtr<T>) -> Result<u64, BufferError> {
-        self.record(ptr.parts(), ptr.bytes()).map(|_| self.heap.off + ptr.parts().off)
+    /// Does a pointer name a live buffer, also while calls name it?
+    pub(crate) fn check_live<T: Element>(&self, ptr: BufferPtr<T>) -> Result<(), BufferError> {
+        self.record(ptr.parts(), ptr.bytes()).map(|_| ())
+    }
+
+    /// The words of a buffer, also while calls name it: they are atomics.
+    pub(crate) fn words(&self, of: BufferPtr<u32>) -> Result<Words<'_>, BufferError> {
+        self.record(of.parts(), of.bytes())?;
+        self.copies.words(of.parts().off, of.len() as u64).map_err(refused)
+    }
+
+    /// Writes a long message, one piece after the other, into a block of its own.
+    pub(crate) fn write_message(&self, to: &Block, pieces: [&[u8]; 2]) -> Result<(), BufferError> {
+        let mut at = to.off;
+        for piece in pieces {
+            apart(|| self.copies.write_bytes(at, piece))?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads a long message out of a block of its own.
+    pub(crate) fn read_message(&self, off: u64, bytes: &mut [u8]) -> Result<(), BufferError> {
+        apart(|| self.copies.read_bytes(off, bytes))
     }
 
     /// A call of stream `stream` that names the buffer is about to be sent. What comes back names
@@ -545,11 +565,16 @@ impl DeviceMemory {
     pub(crate) fn device(&self) -> &str {
         &self.device
     }
+}
 
-    /// Offset of the heap in the window.
-    pub(crate) fn heap_off(&self) -> u64 {
-        self.heap.off
-    }
+/// Copies a message, whose block is no buffer of the program and in no view: also for a handler that uses another
+/// stream of its own device, of whose thread the gate knows only that it runs a handler.
+fn apart(mut copy: impl FnMut() -> Result<(), CopyError> + Send) -> Result<(), BufferError> {
+    let copied = match copy() {
+        Err(CopyError::Busy) => std::thread::scope(|scope| scope.spawn(copy).join()).unwrap_or(Err(CopyError::Busy)),
+        copied => copied,
+    };
+    copied.map_err(refused)
 }
 
 /// Locks the two ends of a copy, each a record of a node with its index. In their order: two threads

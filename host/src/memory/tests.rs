@@ -13,7 +13,7 @@ fn memory_of(heap_len: u64, max_buffers: u32) -> DeviceMemory {
     let number = NodeNumber::take("memory").expect("few devices");
     let mut heap = Section::new_zeroed();
     heap.len = heap_len;
-    DeviceMemory::new(number, "memory", &window, heap, max_buffers, None).expect("it fits")
+    DeviceMemory::new(number, "memory", window.copies(heap.off, heap.len).expect("it fits"), heap, max_buffers, None)
 }
 
 /// The record of the one buffer of `memory`, as a submission has found it, and the pointer.

@@ -1,5 +1,6 @@
 //! From a link to a node.
 
+use super::control::Control;
 use super::relayed::Itself;
 use super::{Common, Node};
 use crate::device::service::ServiceSources;
@@ -10,7 +11,7 @@ use crate::relay::Relays;
 use crate::services::Services;
 use crate::stream::QueuePairs;
 use crate::{Error, ImageFile, Options, processors};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 impl Node {
@@ -35,7 +36,7 @@ impl Node {
         let sources = ServiceSources { node: shared.clone(), runtime: Arc::downgrade(&runtime) };
         let program = Program { idle: queues.clone(), services: sources };
         let device = Device::attach(name, number, link, image, options, begin, program)?;
-        let common = Arc::new(Common { control: Mutex::new(None) });
+        let common = Arc::new(Common { control: Control::default() });
         let node = Self { device, queues, common, services: shared, owned: Some(services.clone()) };
         node.serve(node.lent());
         node.serve(Itself(node.lent()));

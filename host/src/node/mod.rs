@@ -30,13 +30,14 @@ use crate::keys::{Differences, compare};
 use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
 use crate::services::Services;
-use crate::stream::{OneCall, QueuePairs, Route, Submitter, call_methods};
+use crate::stream::{OneCall, QueuePairs, Route, call_methods};
 use crate::task_lines::tasks;
 use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, MemoryHook, SharedStream, StreamInfo, TaskInfo};
 use crate::{Stream, StreamOptions, SubmitError};
+use control::Control;
 use hamr_comm::registry::Table;
 use hamr_comm::{Element, Handler};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// One attached device. `Send + Sync`: threads share it by reference and each calls through streams
@@ -60,8 +61,8 @@ pub struct Node {
 
 /// What a node and the one that bodies are given have in common.
 struct Common {
-    /// The control stream's submitter, made at its first use.
-    control: Mutex<Option<Box<Submitter>>>,
+    /// The control stream.
+    control: Control,
 }
 
 impl Node {

@@ -3,17 +3,19 @@
 use super::named::{HandlerFn, Named};
 use super::{Buffer, Node};
 use crate::stream::{KnownKey, ModuleUse};
-use crate::{CallError, Error, HandlerInfo, Image, SubmitError, Target};
+use crate::{CallError, CallOptions, Error, HandlerInfo, Image, SubmitError, Target};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::module::{Grant, Load, Refusal, Reserve, Unload};
 use hamr_comm::{Call, Handler, HandlerResult, ValueOf};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks at calls in flight.
 const PAUSE: Duration = Duration::from_micros(50);
+/// How long the device has to take a module away of which no call is in flight, whatever the limit.
+const SHORTEST_ASK: Duration = Duration::from_millis(100);
 /// How long an unload waits for calls, without a deadline of the device's.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -38,6 +40,8 @@ enum State {
     Loaded(#[expect(dead_code, reason = "its drop refuses calls")] Buffer<u8>),
     /// Calls are refused, those in flight have not ended.
     Leaving,
+    /// The same, and a thread is unloading it, without the lock.
+    InUnload,
     Gone,
 }
 
@@ -103,7 +107,16 @@ impl Node {
         H: Handler,
         H::Output: HandlerResult<Error = Refusal>,
     {
-        self.sync(Call::<H>::new(args)).map_err(|why| self.module_error(module, text(why)))
+        self.ask_with::<H>(module, args, CallOptions::default())
+    }
+
+    /// [`Self::ask`] with options.
+    fn ask_with<H>(&self, module: &str, args: H::Args, options: CallOptions) -> Result<ValueOf<H>, Error>
+    where
+        H: Handler,
+        H::Output: HandlerResult<Error = Refusal>,
+    {
+        self.sync_with(Call::<H>::new(args), options).map_err(|why| self.module_error(module, text(why)))
     }
 
     fn module_error(&self, module: &str, why: String) -> Error {
@@ -166,33 +179,70 @@ impl Module<'_> {
     /// [`Error::Module`] when calls are in flight after `limit`: the module stays loaded, without being
     /// callable, and may be unloaded again.
     pub fn unload_within(&self, limit: Duration) -> Result<(), Error> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::Gone) {
-            return Ok(());
-        }
-        // Behind the drop of the buffer every new use of it is refused.
-        *state = State::Leaving;
         let begin = Instant::now();
-        let parts: BufferParts = self.wire.unpack();
-        let device = self.node.device();
-        while self.is_of_this_epoch() && device.memory.is_awaited(parts) {
-            if begin.elapsed() >= limit {
-                let why = format!("a call of it is in flight after {limit:?}; get its result, then unload again");
-                return Err(self.node.module_error(&self.name, why));
+        // Its drop may run code of the program: a buffer of a memory hook.
+        let before = loop {
+            let mut state = self.state();
+            match *state {
+                State::Gone => return Ok(()),
+                State::InUnload if begin.elapsed() >= limit => {
+                    let why = format!("another thread is unloading it after {limit:?}");
+                    return Err(self.node.module_error(&self.name, why));
+                }
+                State::InUnload => {}
+                State::Loaded(_) | State::Leaving => break std::mem::replace(&mut *state, State::InUnload),
             }
-            device.reap_unread();
+            drop(state);
             std::thread::sleep(PAUSE);
-        }
-        if self.is_of_this_epoch() {
-            self.node.ask::<Unload>(&self.name, (self.number,))?;
-        }
-        *state = State::Gone;
-        Ok(())
+        };
+        let unloading = Unloading { module: self, is_gone: false };
+        // Behind the drop of the buffer every new use of it is refused.
+        drop(before);
+        unloading.finish(begin, limit)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An epoch that ends takes its modules with it.
     fn is_of_this_epoch(&self) -> bool {
         self.node.device().epoch.load(Ordering::Acquire) == self.epoch
+    }
+}
+
+/// An unload under way. What it did not finish may be tried again.
+struct Unloading<'m> {
+    module: &'m Module<'m>,
+    is_gone: bool,
+}
+
+impl Unloading<'_> {
+    /// Waits for calls in flight and takes the module away, `limit` behind `begin` at most.
+    fn finish(mut self, begin: Instant, limit: Duration) -> Result<(), Error> {
+        let Module { node, name, number, wire, .. } = self.module;
+        let parts: BufferParts = wire.unpack();
+        let device = node.device();
+        while self.module.is_of_this_epoch() && device.memory.is_awaited(parts) {
+            if begin.elapsed() >= limit {
+                let why = format!("a call of it is in flight after {limit:?}; get its result, then unload again");
+                return Err(node.module_error(name, why));
+            }
+            device.reap_unread();
+            std::thread::sleep(PAUSE);
+        }
+        if self.module.is_of_this_epoch() {
+            let left = limit.saturating_sub(begin.elapsed()).max(SHORTEST_ASK);
+            node.ask_with::<Unload>(name, (*number,), CallOptions::deadline(left))?;
+        }
+        self.is_gone = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unloading<'_> {
+    fn drop(&mut self) {
+        *self.module.state() = if self.is_gone { State::Gone } else { State::Leaving };
     }
 }
 

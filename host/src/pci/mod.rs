@@ -363,11 +363,11 @@ impl Link for PciLink {
         Peer::Alive
     }
 
-    fn stop(&self) {
+    fn stop(&self, limit: Duration) {
         HostHandshake::close(&self.card.window);
         self.notify();
         let epoch = Epoch(self.card.load(word::EPOCH));
-        let has_left = wait_until_left(self, LEAVE_TIMEOUT, |window| HostHandshake::has_acknowledged(window, epoch));
+        let has_left = wait_until_left(self, limit.min(LEAVE_TIMEOUT), |window| HostHandshake::has_acknowledged(window, epoch));
         self.watch().has_left = has_left;
     }
 
@@ -473,6 +473,7 @@ mod tests {
                 argument: "",
                 image: None,
                 window_len: LEN,
+                heap_off: LEN,
                 cpu: None,
                 start_deadline: Duration::from_secs(5),
             };
@@ -509,6 +510,7 @@ mod tests {
             argument: "",
             image: None,
             window_len: LEN,
+            heap_off: LEN,
             cpu: None,
             start_deadline: Duration::from_secs(5),
         };

@@ -60,7 +60,7 @@ impl VisitBuffer for Short {
 }
 
 /// The arguments of any call. The longest part of most is copied only where the message has it.
-pub(super) struct Encoded<'c> {
+pub(crate) struct Encoded<'c> {
     memory: Memory,
     /// Bytes of `memory` that are used; more than are here when they are longer than the device takes.
     head: usize,
@@ -80,7 +80,7 @@ thread_local! {
 }
 
 impl<'c> Encoded<'c> {
-    pub(super) fn of<H: Handler>(device: &Device, call: &'c Call<H>) -> Self {
+    pub(crate) fn of<H: Handler>(device: &Device, call: &'c Call<H>) -> Self {
         // An error means that the thread is ending. Code of the program that calls has another memory.
         let mut memory = MEMORY.try_with(Cell::take).unwrap_or_default();
         let Memory { bytes, named } = &mut memory;
@@ -101,7 +101,18 @@ impl<'c> Encoded<'c> {
         Self { memory, head, tail }
     }
 
-    /// The bytes, one piece behind the other; `None` when they are longer than the device takes.
+    /// The same without the call: nothing of it is borrowed.
+    pub(crate) fn into_owned(mut self) -> Encoded<'static> {
+        let mut memory = std::mem::take(&mut self.memory);
+        // They are not there when they are longer than the device takes.
+        if memory.bytes.len() >= self.head {
+            memory.bytes.truncate(self.head);
+            memory.bytes.extend_from_slice(self.tail);
+        }
+        Encoded { memory, head: self.len(), tail: &[] }
+    }
+
+    /// The bytes, one piece after the other; `None` when they are longer than the device takes.
     pub(super) fn pieces(&self) -> Option<[&[u8]; 2]> {
         Some([self.memory.bytes.get(..self.head)?, self.tail])
     }

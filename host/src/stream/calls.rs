@@ -266,7 +266,17 @@ fn offload_in_any_way<H: Handler, S: StreamRef>(
 ) -> Result<Pending<H, S>, SubmitError> {
     let until = options.deadline.map(wait::in_time);
     let arguments = Encoded::of(stream.device(), call);
-    let name = submit::offload_slow::<H>(&stream, &arguments, &options, until)?;
+    offload_encoded(stream, &arguments, options, until)
+}
+
+/// [`offload_with`] of arguments that were encoded before.
+pub(crate) fn offload_encoded<H: Handler, S: StreamRef>(
+    stream: S,
+    arguments: &Encoded<'_>,
+    options: CallOptions,
+    until: Option<Instant>,
+) -> Result<Pending<H, S>, SubmitError> {
+    let name = submit::offload_slow::<H>(&stream, arguments, &options, until)?;
     let mut pending = Pending::new(stream, name);
     pending.set_until(until);
     Ok(pending)

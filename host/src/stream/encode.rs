@@ -160,12 +160,8 @@ fn fill<H: Handler>(
             hdr = hdr.in_buffer();
             let block = device.memory.allocate(len as u64).map_err(no_room)?;
             message.uses.blocks[0] = Some(block);
-            let mut at = device.memory.heap_off() + block.off;
-            for piece in pieces {
-                let written = device.link.window().write_bytes(at, piece);
-                written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
-                at += piece.len() as u64;
-            }
+            let written = device.memory.write_message(&block, pieces);
+            written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
             message.push([block.off, len as u64]);
         }
         if let Some(reply) = reply {

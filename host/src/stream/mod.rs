@@ -41,11 +41,13 @@ pub use pending::Pending;
 pub use shared::{RequestBlock, SharedStream};
 pub use started::Started;
 
+pub(crate) use arguments::Encoded;
 pub(crate) use calls::call_methods;
 pub(crate) use local::{OneCall, forget_closed, reap_local};
 
 pub(crate) use self::local::is_in_body;
 pub(crate) use self::queues::{QueuePairs, fresh_submitter};
+pub(crate) use self::reply::{Outcome, is_value};
 pub(crate) use self::submitter::Submitter;
 pub(crate) use self::sync::sync_with;
 pub(crate) use self::wait::in_time;
@@ -289,7 +291,7 @@ fn there<T>(submitter: Option<T>) -> T {
 
 #[cold]
 #[inline(never)]
-fn in_use() -> ! {
+pub(crate) fn in_use() -> ! {
     panic!(
         "a stream is used inside of a use of itself: by a handler on loopback, while the thread that it runs on waits"
     )
@@ -316,6 +318,7 @@ impl<'n> Stream<'n> {
         queues: &Arc<QueuePairs>,
         options: &StreamOptions,
     ) -> Result<Self, Error> {
+        QueuePairs::revive(device)?;
         Ok(Self { owned: Owned::open(device, queues, User::Program, options)?, _node: PhantomData })
     }
 

@@ -1,6 +1,6 @@
 //! A call in flight.
 
-use super::reply::{Answer, Outcome, decoded, short_value};
+use super::reply::{Answer, Outcome, decoded, is_lost, short_value};
 use super::table::Name;
 use super::wait::{Stop, Wait, in_time, spins};
 use super::{StreamRef, Submitter};
@@ -192,8 +192,13 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         })
     }
 
-    fn decoded(&self, outcome: Outcome<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    pub(crate) fn decoded(&self, outcome: Outcome<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         decoded::<H>(self.stream.device(), outcome)
+    }
+
+    /// Was the device of a call lost that ended so?
+    pub(crate) fn is_lost(&self, outcome: &Outcome<H>) -> bool {
+        is_lost(self.stream.device(), outcome)
     }
 
     /// The deadline is over. A caller that is woken late may still find the reply; otherwise the
@@ -256,6 +261,56 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         }
     }
 
+    /// A poll as a future, of a call whose outcome was not taken; nothing is decoded.
+    pub(crate) fn poll_answer(&mut self, task: &mut Context<'_>) -> Poll<Outcome<H>> {
+        let mut outcome = self.try_take();
+        if outcome.is_none() {
+            // Not a tight loop: as in `Stream::sync`.
+            std::hint::spin_loop();
+            outcome = self.try_take();
+        }
+        if let Some(outcome) = outcome {
+            self.call.take();
+            return Poll::Ready(outcome);
+        }
+        let polls = self.call.count_poll();
+        let device = self.stream.device();
+        // A poll and what its executor does around it take a microsecond or so, so a count is as
+        // good as a clock.
+        let spins =
+            device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros().min(MOST_POLLS.into()));
+        let sleeps = (!spins || polls != 0 && patience::must_sleep()) && device.wait_queue.is_notified();
+        // A call's own deadline may be over before the first poll.
+        let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until().is_some();
+        if !sleeps && !is_due {
+            device.link.wait(0);
+            self.stream.with(Submitter::follow_epoch);
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let limit = device.options.deadline;
+        let until = self.until().or_else(|| limit.map(in_time));
+        if until.is_some_and(|until| Instant::now() >= until) {
+            self.call.take();
+            return Poll::Ready(self.try_take_last());
+        }
+        device.poll_peer();
+        self.set_until(until);
+        if !sleeps {
+            self.stream.with(Submitter::follow_epoch);
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.register(task.waker(), until);
+        match self.try_take() {
+            Some(outcome) => {
+                self.call.take();
+                Poll::Ready(outcome)
+            }
+            None => Poll::Pending,
+        }
+    }
+
     /// Asks the device to stop the call. The outcome is still read with [`Self::wait`]:
     /// [`CallError::Cancelled`], or the value when the call was too far along. A handler that is
     /// running notices only if it asks ([`hamr_comm::Context::cancelled`]).
@@ -289,51 +344,6 @@ impl<H: Handler, S: StreamRef> Future for Pending<H, S> {
         if self.call.is_taken() {
             return Poll::Ready(Err(self.already_taken()));
         }
-        let mut outcome = self.try_take();
-        if outcome.is_none() {
-            // Not a tight loop: as in `Stream::sync`.
-            std::hint::spin_loop();
-            outcome = self.try_take();
-        }
-        if let Some(outcome) = outcome {
-            self.call.take();
-            return Poll::Ready(self.decoded(outcome));
-        }
-        let polls = self.call.count_poll();
-        let device = self.stream.device();
-        // A poll and what its executor does around it take a microsecond or so, so a count is as
-        // good as a clock.
-        let spins =
-            device.options.spin_time().is_none_or(|spin| u128::from(polls) < spin.as_micros().min(MOST_POLLS.into()));
-        let sleeps = (!spins || polls != 0 && patience::must_sleep()) && device.wait_queue.is_notified();
-        // A call's own deadline may be over before the first poll.
-        let is_due = polls % CLOCK_EVERY == CLOCK_EVERY - 1 || polls == 0 && self.until().is_some();
-        if !sleeps && !is_due {
-            device.link.wait(0);
-            self.stream.with(Submitter::follow_epoch);
-            task.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let limit = device.options.deadline;
-        let until = self.until().or_else(|| limit.map(in_time));
-        if until.is_some_and(|until| Instant::now() >= until) {
-            self.call.take();
-            return Poll::Ready(self.decoded(self.try_take_last()));
-        }
-        device.poll_peer();
-        self.set_until(until);
-        if !sleeps {
-            self.stream.with(Submitter::follow_epoch);
-            task.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.register(task.waker(), until);
-        match self.try_take() {
-            Some(outcome) => {
-                self.call.take();
-                Poll::Ready(self.decoded(outcome))
-            }
-            None => Poll::Pending,
-        }
+        self.poll_answer(task).map(|outcome| self.decoded(outcome))
     }
 }

@@ -291,7 +291,7 @@ impl QueueEnd {
             slot::Place::Buffer => match block {
                 Some(block) if fits(block.off, block.bytes) => {
                     long.resize(at.len as usize, 0);
-                    let copied = device.link.window().read_bytes(device.memory.heap_off() + block.off, &mut long);
+                    let copied = device.memory.read_message(block.off, &mut long);
                     copied.is_ok() && !device.heap_is_released()
                 }
                 _ => false,

@@ -44,7 +44,17 @@ impl QueuePairs {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a queue pair that no stream has.
+    /// Begins another epoch of a lost device, for a stream that is opened for itself. One that is opened for a call
+    /// leaves that to the call, which has a deadline.
+    pub(super) fn revive(device: &Device) -> Result<(), Error> {
+        if device.is_lost() && !device.restart() {
+            let why = device.loss_reason();
+            return Err(Error::Lost { device: device.name.clone(), stage: "opening a stream", why });
+        }
+        Ok(())
+    }
+
+    /// Takes a queue pair that no stream has. Waits for nothing.
     pub(super) fn take(
         &self,
         device: &Device,
@@ -52,10 +62,6 @@ impl QueuePairs {
         options: &StreamOptions,
     ) -> Result<(u32, Box<Submitter>), Error> {
         device.check_open("opening a stream")?;
-        if device.is_lost() && !device.restart() {
-            let why = device.loss_reason();
-            return Err(Error::Lost { device: device.name.clone(), stage: "opening a stream", why });
-        }
         let mut slots = self.slots();
         let limit = self.limits[user as usize];
         let taken = slots.iter().filter(|slot| matches!(slot, QueueSlot::InUse(by, _) if *by == user)).count();

@@ -10,7 +10,7 @@ use hamr_comm::migrate::{Decoder, Migratable};
 use hamr_comm::{ErrorOf, Handler, HandlerResult, ValueOf};
 
 /// A reply, copied out of its slot.
-pub(super) struct ReplyCopy {
+pub(crate) struct ReplyCopy {
     pub(super) hdr: RepHdr,
     pub(super) words: [u64; INLINE_WORDS],
     /// The bytes that the slot's descriptor names; empty where it names none that the slot has.
@@ -20,7 +20,7 @@ pub(super) struct ReplyCopy {
 }
 
 /// A reply that no code of the program has seen.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// A value in the words of a slot, with the bytes that all values of the type have
     /// ([`short_result`]).
     Short([u64; INLINE_WORDS]),
@@ -29,7 +29,31 @@ pub(super) enum Answer {
 }
 
 /// How a call of `H` ended, not decoded.
-pub(super) type Outcome<H> = Result<Answer, CallError<ErrorOf<H>>>;
+pub(crate) type Outcome<H> = Result<Answer, CallError<ErrorOf<H>>>;
+
+/// Is it a value, as far as it says itself?
+pub(crate) fn is_value<E>(outcome: &Result<Answer, CallError<E>>) -> bool {
+    match outcome {
+        Ok(Answer::Short(_)) => true,
+        Ok(Answer::Reply(reply)) => {
+            reply.broken().is_none() && !reply.hdr.has(RepHdr::FAULT) && reply.hdr.status() == Status::OK
+        }
+        Err(_) => false,
+    }
+}
+
+/// Was the call's device lost?
+pub(super) fn is_lost<E>(device: &Device, outcome: &Result<Answer, CallError<E>>) -> bool {
+    match outcome {
+        // As `decode` has it.
+        Ok(Answer::Reply(reply)) if reply.broken().is_some() => device.heap_is_released(),
+        Ok(Answer::Reply(reply)) => {
+            !reply.hdr.has(RepHdr::FAULT) && reply.hdr.status() == Status::CANCELLED && device.is_lost()
+        }
+        Ok(Answer::Short(_)) => false,
+        Err(why) => matches!(why, CallError::DeviceLost(..)),
+    }
+}
 
 /// What the caller gets.
 #[inline(always)]

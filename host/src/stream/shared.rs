@@ -1,12 +1,14 @@
 //! A stream that threads share.
 
 use super::{
-    Access, QueuePairs, Route, StreamOptions, StreamState, Submitter, User, call_methods, calls, submit, there,
+    Access, CallOptions, Encoded, Pending, QueuePairs, Route, StreamOptions, StreamState, Submitter, User,
+    call_methods, calls, in_time, submit, there,
 };
 use crate::background::{WorkSite, Worker};
 use crate::device::Device;
 use crate::stream::queues::fresh_submitter;
-use crate::{Error, PendingWork};
+use crate::{Error, PendingWork, SubmitError};
+use hamr_comm::Handler;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
@@ -44,6 +46,7 @@ struct State {
 
 impl SharedStream {
     pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>, options: &StreamOptions) -> Result<Self, Error> {
+        QueuePairs::revive(device)?;
         Self::open_for(User::Program, device, queues, options)
     }
 
@@ -99,6 +102,15 @@ impl SharedStream {
     /// [`Self::flush`], until this time.
     pub(crate) fn flush_until(&self, until: Option<Instant>) -> Result<(), Error> {
         calls::flush_until(self, until)
+    }
+
+    /// [`Self::offload_with`] of arguments that were encoded before.
+    pub(crate) fn offload_encoded<H: Handler>(
+        &self,
+        arguments: &Encoded<'_>,
+        options: CallOptions,
+    ) -> Result<Pending<H, Self>, SubmitError> {
+        calls::offload_encoded(self.clone(), arguments, options, options.deadline.map(in_time))
     }
 
     /// Takes in every reply that is there, unless a thread uses the stream, which does so itself, or is in a block.

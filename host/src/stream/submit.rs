@@ -68,7 +68,7 @@ fn submit<H: Handler, R>(
     until: Option<Instant>,
     attempt: impl Fn(&mut Submitter, &Device) -> Result<Option<R>, SubmitError>,
 ) -> Result<R, SubmitError> {
-    let epoch = enter::<H>(stream)?;
+    let epoch = enter::<H>(stream, until)?;
     let mut wait = Wait::new(stream.device(), epoch, until);
     let mut polls = 0;
     loop {
@@ -93,8 +93,8 @@ fn submit<H: Handler, R>(
 
 /// The epoch to submit in; begins one when the device ended its last by a fault. Takes in the
 /// replies that have come, so that calls without a waiter do not keep their buffers in use past the
-/// next submission.
-pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<SubmitterEpoch, SubmitError> {
+/// next submission. The time in which the device starts again counts for the call.
+pub(super) fn enter<H: Handler>(stream: &impl Access, until: Option<Instant>) -> Result<SubmitterEpoch, SubmitError> {
     let follow = || {
         stream.with(|submitter, device| {
             submitter.poll(device);
@@ -103,10 +103,13 @@ pub(super) fn enter<H: Handler>(stream: &impl Access) -> Result<SubmitterEpoch, 
     };
     let device = stream.device();
     let mut epoch = follow();
-    if epoch.is_none() && device.restart() {
+    if epoch.is_none() && device.restart_until(until) {
         epoch = follow();
     }
     if epoch.is_none() {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Err(stream.with(|submitter, device| submitter.cannot_submit::<H>(device, Stop::Deadline)));
+        }
         return Err(SubmitError::DeviceLost { site: device.site::<H>("submitting"), why: device.loss_reason() });
     }
     Ok(epoch)

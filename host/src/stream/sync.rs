@@ -273,7 +273,7 @@ fn answer<H: Handler>(
 ) -> Outcome<H> {
     let until = options.deadline.map(in_time);
     if !is_task::<H>() {
-        submit::enter::<H>(&Exclusive::new(submitter, device))?;
+        submit::enter::<H>(&Exclusive::new(submitter, device), until)?;
     }
     if is_task::<H>() || !submitter.hot_is_open() {
         let mut retry = Retry::new(submitter.is_chained(), until);

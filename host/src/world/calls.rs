@@ -2,13 +2,12 @@
 
 use super::watch::Watched;
 use crate::error::debug_as_display;
-use crate::stream::Pending;
+use crate::stream::{Outcome, Pending, is_value};
 use crate::{CallError, SharedStream};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{ErrorOf, Handler, Never, ValueOf};
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -46,18 +45,55 @@ impl<E> RunError<E> {
     }
 }
 
-/// A call of a run, which has not ended.
-pub(super) trait Sent<V, E>: Send {
-    fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<V, CallError<E>>>;
+/// A call of a run. Only [`Self::take`] runs code of the program.
+pub(super) trait Sent<V, E> {
+    /// Looks for its answer.
+    fn poll(&mut self, task: &mut Context<'_>);
+    fn has_ended(&self) -> bool;
+    /// Is its answer no value? Of one that has ended.
+    fn has_failed(&self) -> bool;
+    /// Has it failed because its rank was lost?
+    fn is_lost(&self) -> bool;
     fn cancel(&self);
+    /// Decodes its answer; `None` when it has not ended.
+    fn take(self: Box<Self>) -> Option<Result<V, CallError<E>>>;
 }
 
-impl<H: Handler> Sent<ValueOf<H>, ErrorOf<H>> for Pending<H, SharedStream> {
-    fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
-        Future::poll(Pin::new(self), task)
+/// [`Sent`] of a stream.
+pub(super) struct SentCall<H: Handler> {
+    pending: Pending<H, SharedStream>,
+    answer: Option<Outcome<H>>,
+}
+
+impl<H: Handler> SentCall<H> {
+    pub(super) fn new(pending: Pending<H, SharedStream>) -> Self {
+        Self { pending, answer: None }
+    }
+}
+
+impl<H: Handler> Sent<ValueOf<H>, ErrorOf<H>> for SentCall<H> {
+    fn poll(&mut self, task: &mut Context<'_>) {
+        if self.answer.is_none()
+            && let Poll::Ready(answer) = self.pending.poll_answer(task)
+        {
+            self.answer = Some(answer);
+        }
+    }
+    fn has_ended(&self) -> bool {
+        self.answer.is_some()
+    }
+    fn has_failed(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| !is_value(answer))
+    }
+    fn is_lost(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| self.pending.is_lost(answer))
     }
     fn cancel(&self) {
-        Pending::cancel(self);
+        self.pending.cancel();
+    }
+    fn take(self: Box<Self>) -> Option<Result<ValueOf<H>, CallError<ErrorOf<H>>>> {
+        let Self { pending, answer } = *self;
+        answer.map(|answer| pending.decoded(answer))
     }
 }
 
@@ -80,82 +116,110 @@ pub(super) fn lock<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The calls of a run.
-pub(super) struct Calls<'c, V, E> {
+/// The calls of a run. Dropped with some that have not ended, as by a panic, it cancels them: their ranks may wait
+/// for one that was never called.
+pub(super) struct Calls<V, E, S: Sent<V, E> + ?Sized> {
     watched: Arc<Watched>,
-    /// Those that have not ended, by rank.
-    open: Vec<Option<Box<dyn Sent<V, E> + 'c>>>,
-    values: Vec<Option<V>>,
-    failure: Option<RunError<E>>,
+    /// By rank.
+    sent: Vec<Box<S>>,
+    failure: Option<Failure<E>>,
+    _values: PhantomData<fn() -> V>,
     /// Behind a failure: how long the others may take.
     until: Option<Instant>,
 }
 
-impl<'c, V, E> Calls<'c, V, E> {
+/// The first failure of a run.
+struct Failure<E> {
+    rank: usize,
+    /// `None`: the answer of its call says it.
+    why: Option<CallError<E>>,
+}
+
+impl<V, E, S: Sent<V, E> + ?Sized> Calls<V, E, S> {
     /// None so far.
     pub(super) fn new(watched: Arc<Watched>) -> Self {
-        Self { watched, open: Vec::new(), values: Vec::new(), failure: None, until: None }
+        Self { watched, sent: Vec::new(), failure: None, _values: PhantomData, until: None }
     }
 
     /// One has been sent to the next rank.
-    pub(super) fn push(&mut self, sent: Box<dyn Sent<V, E> + 'c>) {
-        self.open.push(Some(sent));
+    pub(super) fn push(&mut self, sent: Box<S>) {
+        self.sent.push(sent);
     }
 
-    pub(super) fn end(&mut self, rank: usize, outcome: Result<V, CallError<E>>) {
-        match outcome {
-            Ok(value) => {
-                self.values.resize_with(self.values.len().max(rank + 1), || None);
-                self.values[rank] = Some(value);
-            }
-            Err(error) if self.failure.is_none() => {
-                let name = self.watched.name_of(rank);
-                self.failure = Some(RunError { rank: RankId(rank as u32), name, error });
-            }
-            // The others end because of the first.
-            Err(_) => {}
-        }
+    /// The call of a rank has failed, unless another one has before.
+    pub(super) fn fail(&mut self, rank: usize, why: CallError<E>) {
+        self.failure.get_or_insert(Failure { rank, why: Some(why) });
     }
 
-    /// Waits for all of them; after a failure for so long only.
-    pub(super) fn wait(mut self, failed: impl FnOnce(&RunError<E>)) -> Result<Vec<V>, RunError<E>> {
+    /// Waits for all of them; after a failure, whose rank `failed` is told, and whether it was lost, for so long only.
+    pub(super) fn wait(&mut self, failed: impl FnOnce(usize, bool)) {
         let mut failed = Some(failed);
         park_until(|task| {
-            let has_ended = self.step(task, |failure| {
+            let has_ended = self.step(task, |rank, is_lost| {
                 if let Some(failed) = failed.take() {
-                    failed(failure);
+                    failed(rank, is_lost);
                 }
             });
             if has_ended { Ok(()) } else { Err(self.until) }
         });
-        self.outcome()
     }
 
-    /// Looks for outcomes. The first failure cancels the other calls. True: all have ended, or have had
+    /// Looks for answers. The first failure cancels the other calls. True: all have ended, or have had
     /// their time.
-    pub(super) fn step(&mut self, task: &mut Context<'_>, failed: impl FnOnce(&RunError<E>)) -> bool {
-        self.poll(task);
-        if let (Some(failure), None) = (&self.failure, self.until) {
-            self.until = Some(Instant::now() + CANCEL_TIME);
-            failed(failure);
-            // The end of the world ends them where a rank was lost, and tells their tasks which.
-            if !failure.is_lost() {
-                self.open.iter().flatten().for_each(|sent| sent.cancel());
+    pub(super) fn step(&mut self, task: &mut Context<'_>, failed: impl FnOnce(usize, bool)) -> bool {
+        for (rank, sent) in self.sent.iter_mut().enumerate() {
+            sent.poll(task);
+            if sent.has_failed() {
+                // The others end because of the first.
+                self.failure.get_or_insert(Failure { rank, why: None });
             }
         }
-        self.open.iter().all(Option::is_none) || self.until.is_some_and(|until| Instant::now() >= until)
+        if let (Some(rank), None) = (self.failed_at(), self.until) {
+            self.until = Some(Instant::now() + CANCEL_TIME);
+            failed(rank, self.is_lost());
+            self.cancel_open();
+        }
+        self.sent.iter().all(|sent| sent.has_ended()) || self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Of calls that have ended.
-    pub(super) fn outcome(&mut self) -> Result<Vec<V>, RunError<E>> {
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => Ok(std::mem::take(&mut self.values).into_iter().flatten().collect()),
+    fn cancel_open(&self) {
+        // The end of the world ends them where a rank was lost, and tells their tasks which.
+        if !self.is_lost() {
+            self.sent.iter().filter(|sent| !sent.has_ended()).for_each(|sent| sent.cancel());
         }
     }
 
-    pub(super) fn failure(&self) -> Option<&RunError<E>> {
-        self.failure.as_ref()
+    /// The rank whose call failed first.
+    pub(super) fn failed_at(&self) -> Option<usize> {
+        self.failure.as_ref().map(|failure| failure.rank)
+    }
+
+    fn is_lost(&self) -> bool {
+        match &self.failure {
+            Some(Failure { why: Some(why), .. }) => matches!(why, CallError::DeviceLost(..)),
+            Some(Failure { rank, why: None }) => self.sent.get(*rank).is_some_and(|sent| sent.is_lost()),
+            None => false,
+        }
+    }
+
+    /// Of calls that have ended: decodes, which is code of the program, so without the lock of runs.
+    pub(super) fn outcome(mut self) -> Result<Vec<V>, RunError<E>> {
+        let (watched, sent, failure) = (self.watched.clone(), std::mem::take(&mut self.sent), self.failure.take());
+        let error = |rank: usize, error| RunError { rank: RankId(rank as u32), name: watched.name_of(rank), error };
+        let not_known = |rank| CallError::Cancelled(watched.site(rank, "behind the failure of another rank"));
+        let mut values = Vec::new();
+        if let Some(Failure { rank, why: Some(why) }) = failure {
+            return Err(error(rank, why));
+        }
+        let first = failure.map_or(0, |failure| failure.rank);
+        for (rank, sent) in sent.into_iter().enumerate().skip(first) {
+            match sent.take() {
+                Some(Ok(value)) => values.push(value),
+                Some(Err(why)) => return Err(error(rank, why)),
+                None => return Err(error(rank, not_known(rank))),
+            }
+        }
+        Ok(values)
     }
 
     /// When the calls that are left are given up.
@@ -166,18 +230,13 @@ impl<'c, V, E> Calls<'c, V, E> {
     /// A run before this one has failed on a rank.
     pub(super) fn spoil(&mut self, rank: usize) {
         let error = CallError::Cancelled(self.watched.site(rank, "behind a run that has failed"));
-        self.end(rank, Err(error));
+        self.fail(rank, error);
     }
+}
 
-    fn poll(&mut self, task: &mut Context<'_>) {
-        for rank in 0..self.open.len() {
-            if let Some(sent) = &mut self.open[rank]
-                && let Poll::Ready(outcome) = sent.poll(task)
-            {
-                self.open[rank] = None;
-                self.end(rank, outcome);
-            }
-        }
+impl<V, E, S: Sent<V, E> + ?Sized> Drop for Calls<V, E, S> {
+    fn drop(&mut self) {
+        self.cancel_open();
     }
 }
 

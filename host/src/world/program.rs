@@ -5,7 +5,7 @@
 //! handlers can be called while it waits.
 
 use super::World;
-use super::calls::Sent;
+use super::calls::{Sent, SentCall};
 use super::start::wrong_number;
 use crate::program::{PROGRAM_CONFIG, Registered, Run, table};
 use crate::{CallOptions, Error, Node, Options, RunError, Runtime, WorldError, WorldOptions};
@@ -156,9 +156,9 @@ impl World {
         begin: impl Fn(u32, &SharedStream) -> Result<Box<dyn Sent<u8, Never>>, SubmitError>,
     ) -> Result<u8, ProgramError> {
         // Ends the others, whose calls are waited for.
-        let stop = |failed: &RunError| {
-            if !failed.is_lost() {
-                self.node(failed.rank.0).stop();
+        let stop = |rank: usize, is_lost: bool| {
+            if !is_lost {
+                self.node(rank as u32).stop();
             }
         };
         let failed = match self.run_each(None, begin, stop) {
@@ -177,7 +177,7 @@ fn begin<H: Handler<Output = Result<u8, Fault>>>(
     stream: &SharedStream,
     call: Call<H>,
 ) -> Result<Box<dyn Sent<u8, Never>>, SubmitError> {
-    Ok(Box::new(stream.offload_with(call, CallOptions::default())?))
+    Ok(Box::new(SentCall::<H>::new(stream.offload_with(call, CallOptions::default())?)))
 }
 
 /// Bytes of the arguments of an image's `main`, which travel as one text.

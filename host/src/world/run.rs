@@ -1,11 +1,12 @@
 //! Runs: one call to every rank at once.
 
 use super::World;
-use super::calls::{Calls, RunError, Sent, of_first};
+use super::calls::{Calls, RunError, Sent, SentCall, of_first};
 use super::started::{Before, Open};
 use super::turns::Turn;
+use crate::device::Device;
 use crate::device::service::is_called_by;
-use crate::stream::in_time;
+use crate::stream::{Encoded, in_time};
 use crate::{CallError, CallOptions, Error, SharedStream, SubmitError};
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
@@ -43,10 +44,7 @@ impl World {
     ///
     /// # Errors
     /// How the first call failed, and on which rank.
-    pub fn run<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, RunError<ErrorOf<H>>>
-    where
-        H::Args: Clone,
-    {
+    pub fn run<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, RunError<ErrorOf<H>>> {
         self.run_all(call).map(of_first)
     }
 
@@ -54,11 +52,8 @@ impl World {
     ///
     /// # Errors
     /// As for [`Self::run`].
-    pub fn run_all<H: Handler>(&self, call: Call<H>) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>>
-    where
-        H::Args: Clone,
-    {
-        self.run_with(call, CallOptions::default(), |_| {})
+    pub fn run_all<H: Handler>(&self, call: Call<H>) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>> {
+        self.run_with(call, CallOptions::default())
     }
 
     /// [`Self::run`], in at most this time, in which runs before it end, too. Behind that the calls are cancelled, and
@@ -66,59 +61,66 @@ impl World {
     ///
     /// # Errors
     /// As for [`Self::run`].
-    pub fn run_within<H: Handler>(&self, call: Call<H>, limit: Duration) -> Result<ValueOf<H>, RunError<ErrorOf<H>>>
-    where
-        H::Args: Clone,
-    {
-        self.run_with(call, CallOptions::deadline(limit), |_| {}).map(of_first)
+    pub fn run_within<H: Handler>(&self, call: Call<H>, limit: Duration) -> Result<ValueOf<H>, RunError<ErrorOf<H>>> {
+        self.run_with(call, CallOptions::deadline(limit)).map(of_first)
     }
 
-    /// A run; `failed` is told of the first failure, before the others are waited for.
-    pub(crate) fn run_with<H: Handler>(
+    fn run_with<H: Handler>(
         &self,
         call: Call<H>,
         options: CallOptions,
-        failed: impl FnOnce(&RunError<ErrorOf<H>>),
-    ) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>>
-    where
-        H::Args: Clone,
-    {
+    ) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>> {
         let until = options.deadline.map(in_time);
-        let begin = |_, stream: &SharedStream| -> Result<Box<dyn Sent<_, _>>, _> {
+        let arguments = self.encoded(call);
+        let begin = |_, stream: &SharedStream| -> Result<Box<dyn Sent<ValueOf<H>, ErrorOf<H>>>, _> {
             // No deadline is none at all.
             let left = |until: Instant| until.saturating_duration_since(Instant::now()).max(Duration::from_micros(1));
             let options = CallOptions { deadline: until.map(left), ..options };
-            Ok(Box::new(stream.offload_with(call.clone(), options)?))
+            Ok(Box::new(SentCall::<H>::new(stream.offload_encoded(&arguments, options)?)))
         };
-        self.run_each(until, begin, failed)
+        self.run_each(until, begin, |_, _| {})
     }
 
-    /// A run whose calls `begin` sends, one to each rank, before this time.
-    pub(super) fn run_each<'c, V, E>(
+    /// The arguments of a run. Code of the program, which may panic, wait, or run something itself: so before a run
+    /// waits for its turn.
+    pub(super) fn encoded<H: Handler>(&self, call: Call<H>) -> Encoded<'static> {
+        let takes = |device: &Device| device.longest_message(&device.epoch_info().record);
+        // A world has a rank.
+        let devices = self.nodes().iter().map(|node| node.device());
+        let longest = devices.max_by_key(|device| takes(device)).unwrap_or(self.node(0).device());
+        Encoded::of(longest, &call).into_owned()
+    }
+
+    /// A run whose calls `begin` sends, one to each rank, before this time; `failed` is told the rank of the first
+    /// failure, and whether it was lost, before the others are waited for.
+    pub(super) fn run_each<V, E, S: Sent<V, E> + ?Sized>(
         &self,
         until: Option<Instant>,
-        begin: impl Fn(u32, &SharedStream) -> Result<Box<dyn Sent<V, E> + 'c>, SubmitError>,
-        failed: impl FnOnce(&RunError<E>),
+        begin: impl Fn(u32, &SharedStream) -> Result<Box<S>, SubmitError>,
+        failed: impl FnOnce(usize, bool),
     ) -> Result<Vec<V>, RunError<E>> {
         let mut runs = self.begin_run(Before::Ended, until)?;
-        let outcome = self.calls(&runs, begin).wait(failed);
-        runs.open.is_stale = outcome.is_err();
+        let mut calls = self.calls(&mut runs, begin);
+        calls.wait(failed);
+        runs.open.is_stale = calls.failed_at().is_some();
         self.end_run(&mut runs);
-        outcome
+        drop(runs);
+        calls.outcome()
     }
 
-    /// The calls that `begin` sends.
-    pub(super) fn calls<'c, V, E>(
+    /// The calls that `begin` sends. Behind them the words of the ranks are taken for stale until the run has gone well.
+    pub(super) fn calls<V, E, S: Sent<V, E> + ?Sized>(
         &self,
-        runs: &Runs,
-        begin: impl Fn(u32, &SharedStream) -> Result<Box<dyn Sent<V, E> + 'c>, SubmitError>,
-    ) -> Calls<'c, V, E> {
+        runs: &mut Runs,
+        begin: impl Fn(u32, &SharedStream) -> Result<Box<S>, SubmitError>,
+    ) -> Calls<V, E, S> {
         let mut calls = Calls::new(self.watched.clone());
+        runs.open.is_stale = true;
         for (rank, stream) in runs.streams.iter().enumerate() {
             match begin(rank as u32, stream) {
                 Ok(sent) => calls.push(sent),
                 Err(why) => {
-                    calls.end(rank, Err(why.into()));
+                    calls.fail(rank, why.into());
                     break;
                 }
             }
@@ -155,7 +157,10 @@ impl World {
         if !runs.open.wait_for(before, until) {
             return Err(late());
         }
-        if let Some((rank, why)) = runs.open.take_failure() {
+        if let Some(failed) = runs.open.take_failed() {
+            // Its error is the program's to decode and show.
+            drop(runs);
+            let (rank, why) = failed.say().unwrap_or_default();
             return Err(self.not_sent(rank, format!("a run before it has failed: {why}")));
         }
         for (rank, node) in self.nodes().iter().enumerate().skip(runs.streams.len()) {
@@ -193,6 +198,11 @@ impl World {
             self.watched.say_in_run(false);
             runs.said = false;
         }
+    }
+
+    /// Of a started run whose failure the next run has just said.
+    pub(super) fn outcome_is_taken<E>(&self) -> RunError<E> {
+        self.not_sent(0, "its outcome is being read by the run behind it".into())
     }
 
     fn not_begun<E>(&self, rank: usize, why: Error) -> RunError<E> {

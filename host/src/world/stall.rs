@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_rank_is_lost_when_no_word_has_changed_for_the_limit() {
-        let link = Loopback::new(1 << 20, Table::of_this_image());
+        let link = Loopback::new(1 << 20..1 << 20, Table::of_this_image());
         let (mut stall, step) = (Stall::default(), Duration::from_millis(100));
         for _ in 0..3 {
             for at in [word::DEVICE_ALIVE, word::DEVICE_PROGRESS] {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn time_that_the_launcher_did_not_run_does_not_count() {
-        let link = Loopback::new(1 << 20, Table::of_this_image());
+        let link = Loopback::new(1 << 20..1 << 20, Table::of_this_image());
         let mut stall = Stall::default();
         assert!((0..9).all(|_| !stall.check(&link, Duration::from_secs(3600), LIMIT)));
         assert!(stall.check(&link, Duration::from_secs(3600), LIMIT));

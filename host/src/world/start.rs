@@ -86,6 +86,7 @@ impl Runtime {
         let seats = self.seats(ranks)?;
         too_many(&seats)?;
         let memory = Memory::new(&seats, size, &options)?;
+        let heap_off = plan_of(&options)?.heap().start;
         let doorbells: Vec<_> = seats.iter().map(|_| Doorbells::new().map(Arc::new)).collect::<Result<_, _>>()?;
         let rank_doorbells: Arc<[_]> =
             doorbells.iter().map(|doorbells| doorbells.for_rank()).collect::<Result<_, _>>()?;
@@ -98,7 +99,7 @@ impl Runtime {
             let (rank, window) = (RankId(rank as u32), memory.home(rank)?);
             let (world, rank_doorbells, processes) = (memory.memfd.clone(), rank_doorbells.clone(), processes.clone());
             let home = Home { rank, world, world_len: memory.len, window, doorbells, rank_doorbells, processes };
-            let link = RankLink(seat.launch(home, cpu, options.start_deadline)?);
+            let link = RankLink(seat.launch(home, heap_off, cpu, options.start_deadline)?);
             started.push((seat, link, begin, Options { cpu, print_warnings: false, ..options.clone() }));
         }
         let mut nodes = Vec::new();
@@ -167,11 +168,17 @@ struct Seat<'s> {
 }
 
 impl Seat<'_> {
-    fn launch(&self, home: Home, cpu: Option<usize>, start_deadline: Duration) -> Result<Box<dyn Link>, Error> {
+    fn launch(
+        &self,
+        home: Home,
+        heap_off: u64,
+        cpu: Option<usize>,
+        start_deadline: Duration,
+    ) -> Result<Box<dyn Link>, Error> {
         let Self { name, launcher, argument, file, .. } = self;
         let window_len = home.window.len();
         let image = file.as_ref();
-        let request = LaunchRequest { device: name, argument, image, window_len, cpu, start_deadline };
+        let request = LaunchRequest { device: name, argument, image, window_len, heap_off, cpu, start_deadline };
         launcher.launch_rank(&request, home)
     }
 }

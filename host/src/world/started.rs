@@ -6,7 +6,7 @@
 //! may be out of step from there on.
 
 use super::World;
-use super::calls::{Calls, RunError, Sent, lock, of_first, park_until};
+use super::calls::{Calls, RunError, Sent, SentCall, lock, of_first, park_until};
 use crate::CallOptions;
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::collections::VecDeque;
@@ -37,8 +37,10 @@ pub struct StartedRun<'w, H: Handler> {
     run: Arc<Mutex<Started<ValueOf<H>, ErrorOf<H>>>>,
 }
 
-struct Started<V, E> {
-    calls: Calls<'static, V, E>,
+struct Started<V: 'static, E: 'static> {
+    /// `None`: their outcome is known, or about to be.
+    calls: Option<Calls<V, E, dyn Sent<V, E> + Send>>,
+    outcome: Option<Result<Vec<V>, RunError<E>>>,
     has_ended: bool,
     /// A run before it has failed, so its own failure says nothing.
     is_spoiled: bool,
@@ -62,23 +64,26 @@ impl World {
     /// An earlier run has failed, and no wait has said so; the calls could not be sent.
     pub fn start<H: Handler>(&self, call: Call<H>) -> Result<StartedRun<'_, H>, RunError<ErrorOf<H>>>
     where
-        H::Args: Clone,
         ValueOf<H>: Send + 'static,
         ErrorOf<H>: fmt::Debug + Send + 'static,
     {
         let tickets = self.nodes().iter().map(|node| node.device().options.tickets as usize);
+        let arguments = self.encoded(call);
         let mut runs = self.begin_run(Before::Room(tickets.fold(MOST, usize::min)), None)?;
-        let send = |_, stream: &crate::SharedStream| -> Result<Box<dyn Sent<_, _>>, _> {
-            Ok(Box::new(stream.offload_with(call.clone(), CallOptions::default())?))
+        let send = |_, stream: &crate::SharedStream| -> Result<Box<dyn Sent<ValueOf<H>, ErrorOf<H>> + Send>, _> {
+            Ok(Box::new(SentCall::<H>::new(stream.offload_encoded(&arguments, CallOptions::default())?)))
         };
-        let mut calls = self.calls(&runs, send);
-        if calls.failure().is_some() {
+        let mut calls = self.calls(&mut runs, send);
+        if calls.failed_at().is_some() {
             // Those that were sent are cancelled.
-            calls.step(&mut Context::from_waker(Waker::noop()), |_| {});
-            runs.open.is_stale = true;
-            calls.outcome()?;
+            calls.step(&mut Context::from_waker(Waker::noop()), |_, _| {});
+            drop(runs);
+            return Err(calls.outcome().err().unwrap_or_else(|| self.outcome_is_taken()));
         }
-        let run = Arc::new(Mutex::new(Started { calls, has_ended: false, is_spoiled: false }));
+        // Each run before it that has failed is seen before the next one begins.
+        runs.open.is_stale = false;
+        let run = Started { calls: Some(calls), outcome: None, has_ended: false, is_spoiled: false };
+        let run = Arc::new(Mutex::new(run));
         runs.open.runs.push_back(run.clone());
         Ok(StartedRun { world: self, run })
     }
@@ -124,7 +129,12 @@ where
             // Said now; that of another run is not.
             runs.open.failed.take_if(|failed| std::ptr::addr_eq(Arc::as_ptr(failed), Arc::as_ptr(&self.run)));
         }
-        lock(&self.run).calls.outcome()
+        let (calls, outcome) = {
+            let mut run = lock(&self.run);
+            (run.calls.take(), run.outcome.take())
+        };
+        let outcome = outcome.or_else(|| Some(calls?.outcome()));
+        outcome.unwrap_or_else(|| Err(self.world.outcome_is_taken()))
     }
 }
 
@@ -140,12 +150,14 @@ pub(super) struct Open {
 }
 
 /// A run of any type.
-trait Ongoing: Send + Sync {
+pub(super) trait Ongoing: Send + Sync {
     /// Looks for outcomes.
     fn look(&self, task: &mut Context<'_>);
     fn has_ended(&self) -> bool;
-    /// Where and why it has failed.
-    fn failure(&self) -> Option<(usize, String)>;
+    /// Where it has failed.
+    fn failed_at(&self) -> Option<usize>;
+    /// Where and why it has failed. Runs code of the program.
+    fn say(&self) -> Option<(usize, String)>;
     /// When the calls that are left of a failed one are given up.
     fn until(&self) -> Option<Instant>;
     /// One before it has failed on this rank.
@@ -156,21 +168,30 @@ trait Ongoing: Send + Sync {
 impl<V: Send, E: fmt::Debug + Send> Ongoing for Mutex<Started<V, E>> {
     fn look(&self, task: &mut Context<'_>) {
         let mut run = lock(self);
-        run.has_ended = run.calls.step(task, |_| {});
+        run.has_ended = run.calls.as_mut().is_none_or(|calls| calls.step(task, |_, _| {}));
     }
     fn has_ended(&self) -> bool {
         lock(self).has_ended
     }
-    fn failure(&self) -> Option<(usize, String)> {
-        lock(self).calls.failure().map(|failure| (failure.rank.0 as usize, failure.to_string()))
+    fn failed_at(&self) -> Option<usize> {
+        lock(self).calls.as_ref()?.failed_at()
+    }
+    fn say(&self) -> Option<(usize, String)> {
+        let calls = lock(self).calls.take()?;
+        let outcome = calls.outcome();
+        let said = outcome.as_ref().err().map(|failure| (failure.rank.0 as usize, failure.to_string()));
+        lock(self).outcome = Some(outcome);
+        said
     }
     fn until(&self) -> Option<Instant> {
-        lock(self).calls.until()
+        lock(self).calls.as_ref()?.until()
     }
     fn spoil(&self, rank: usize) {
         let mut run = lock(self);
         run.is_spoiled = true;
-        run.calls.spoil(rank);
+        if let Some(calls) = &mut run.calls {
+            calls.spoil(rank);
+        }
     }
     fn is_spoiled(&self) -> bool {
         lock(self).is_spoiled
@@ -183,9 +204,9 @@ impl Open {
         self.runs.is_empty()
     }
 
-    /// The failure of a run, if no wait has returned it.
-    pub(super) fn take_failure(&mut self) -> Option<(usize, String)> {
-        self.failed.take()?.failure()
+    /// A run that has failed, if no wait has returned that.
+    pub(super) fn take_failed(&mut self) -> Option<Arc<dyn Ongoing>> {
+        self.failed.take()
     }
 
     fn until(&self) -> Option<Instant> {
@@ -202,7 +223,7 @@ impl Open {
                 run.spoil(rank);
                 run.look(task);
             } else if !run.is_spoiled()
-                && let Some((rank, _)) = run.failure()
+                && let Some(rank) = run.failed_at()
             {
                 failed_at = Some(rank);
                 self.is_stale = true;

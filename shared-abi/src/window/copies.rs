@@ -1,6 +1,6 @@
 //! Copies of a host into and out of a heap (abi §5).
 
-use super::{OutOfWindow, Shared, Window};
+use super::{Loan, OutOfWindow, Shared, Window, Words};
 
 /// Copies into a window of at least so many bytes go around the caches, where the processor can: the
 /// caches hold less than both ends, so that each line would be fetched to be overwritten. A shorter
@@ -11,7 +11,8 @@ pub const STREAMED: usize = 32 << 20;
 /// A range of a window for copies only: what a host keeps at hand for transfers, without asking its
 /// link for the window.
 pub struct Copies<K> {
-    region: Window<()>,
+    /// A loan: nothing of it outlives `keep`.
+    region: Window<Loan>,
     keep: K,
 }
 
@@ -35,7 +36,7 @@ impl Window<Shared> {
     /// The range `off..off + len`, for copies.
     pub fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
         let base = self.at(off, len)?;
-        Ok(Copies { region: Window { base, len, keep: () }, keep: self.keep.clone() })
+        Ok(Copies { region: Window { base, len, keep: Loan(()) }, keep: self.keep.clone() })
     }
 }
 
@@ -72,6 +73,11 @@ impl Copies<Shared> {
         Some(self.region.at(off, bytes).ok()?.addr().get())
     }
 
+    /// Consecutive words of the range, from `off`, a multiple of 4.
+    pub fn words(&self, off: u64, count: u64) -> Result<Words<'_>, CopyError> {
+        Ok(self.open()?.words(off, count)?)
+    }
+
     /// Runs `copy` with the range while no handler of the device runs in this program: for buffers that a running
     /// call may name. What `copy` waits for is taken behind the gate.
     pub fn alone<R, E: From<CopyError>>(&self, copy: impl FnOnce(&Self) -> Result<R, E>) -> Result<R, E> {
@@ -86,14 +92,21 @@ impl Copies<Shared> {
     }
 
     /// The range itself, where no gate is to be asked. For copies in that are shorter than
-    /// [`STREAMED`].
+    /// [`STREAMED`]. It is lent, so nothing made of it outlives what keeps the memory mapped:
+    ///
+    /// ```compile_fail,E0277
+    /// use hamr_shared_abi::window::Window;
+    /// let window = Window::private(4096).share();
+    /// let copies = window.copies(0, 4096).expect("inside");
+    /// copies.ungated().expect("no gate").part(0, 4096);
+    /// ```
     #[inline(always)]
-    pub fn ungated(&self) -> Option<&Window<()>> {
+    pub fn ungated(&self) -> Option<&Window<Loan>> {
         self.keep.gate.is_none().then_some(&self.region)
     }
 
     #[inline(always)]
-    fn open(&self) -> Result<&Window<()>, CopyError> {
+    fn open(&self) -> Result<&Window<Loan>, CopyError> {
         match &self.keep.gate {
             Some(gate) if !gate.is_open() => Err(CopyError::Busy),
             _ => Ok(&self.region),

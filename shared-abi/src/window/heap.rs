@@ -30,7 +30,7 @@ pub struct LentHeap<'h> {
 /// any two instructions: the length of `open` alone says whether one has.
 pub(super) struct Region {
     /// What is not taken: every access through the heap is checked against it.
-    open: Window<()>,
+    open: Window<Loan>,
     /// Bytes of the heap, taken or not.
     len: u64,
     /// The number that the last taker gave.
@@ -39,7 +39,7 @@ pub(super) struct Region {
 
 impl Region {
     pub(super) const fn new(base: NonNull<u8>, len: u64) -> Self {
-        Self { open: Window { base, len, keep: () }, len, taker: usize::MAX }
+        Self { open: Window { base, len, keep: Loan(()) }, len, taker: usize::MAX }
     }
 }
 

@@ -77,16 +77,22 @@ impl<K: Send + Sync + 'static> DeviceWindow<K> {
     }
 }
 
-fn block(len: u64) -> (NonNull<u8>, usize, Private) {
-    let bytes = (len.max(1) as usize).next_multiple_of(SLOT_BYTES);
-    let layout = match Layout::from_size_align(bytes, 4096) {
-        Ok(layout) => layout,
-        Err(_) => panic!("a private window of {len} bytes exceeds the address space"),
-    };
+fn layout(len: u64) -> Option<Layout> {
+    let bytes = usize::try_from(len.max(1)).ok()?.checked_next_multiple_of(SLOT_BYTES)?;
+    Layout::from_size_align(bytes, 4096).ok()
+}
+
+/// `None`: the system has no such memory.
+fn try_block(layout: Layout) -> Option<(NonNull<u8>, usize, Private)> {
     // SAFETY: the size is at least 64.
     let raw = unsafe { alloc_zeroed(layout) };
-    let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
-    (base, bytes, Private(Arc::new(Block { base, layout })))
+    let base = NonNull::new(raw)?;
+    Some((base, layout.size(), Private(Arc::new(Block { base, layout }))))
+}
+
+fn block(len: u64) -> (NonNull<u8>, usize, Private) {
+    let Some(layout) = layout(len) else { panic!("a private window of {len} bytes exceeds the address space") };
+    try_block(layout).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
 impl Window<Private> {
@@ -110,16 +116,18 @@ impl DeviceWindow<Private> {
 }
 
 impl Window<Shared> {
-    /// A host's and a device's end of the same private memory, for a link inside one process. No
-    /// type enforces this: the host's end does not touch a buffer while a handler has a view of it
-    /// (`docs/unsafe.md`, "both ends in one program").
-    pub fn private_pair(len: u64) -> (Self, DeviceWindow<Shared>) {
-        let (base, bytes, keep) = block(len);
-        // SAFETY: as in `private`, but for the views of the other end, of which the documentation
-        // above speaks.
+    /// A host's and a device's end of the same private memory, for a link inside one process. `None`:
+    /// the system has no such memory.
+    ///
+    /// # Safety
+    /// No byte is accessed through the host's end, or anything made of it, while a view of the
+    /// device's heap covers the byte (`docs/unsafe.md`, "both ends in one program").
+    pub unsafe fn private_pair(len: u64) -> Option<(Self, DeviceWindow<Shared>)> {
+        let (base, bytes, keep) = try_block(layout(len)?)?;
+        // SAFETY: as in `private`, but for the views of the other end, which are the caller's part.
         let host = unsafe { Window::new(base, bytes, keep.clone()) };
         // SAFETY: as above, seen from the other end; it is the block's only one.
         let device = unsafe { DeviceWindow::new(base, bytes, keep) };
-        (host.share(), device.share())
+        Some((host.share(), device.share()))
     }
 }

@@ -39,6 +39,7 @@ impl Rig {
             argument: "",
             image: Some(image),
             window_len: layout.window_len(),
+            heap_off: layout.heap().start,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
         };

@@ -95,12 +95,13 @@ impl Rig {
         };
         let spec = spec();
         let argument = spec.strip_prefix("pci:").expect("a device on the bus");
-        let window_len = Layout::plan(&plan).expect("allowed").window_len();
+        let std::ops::Range { start: heap_off, end: window_len } = Layout::plan(&plan).expect("allowed").heap();
         let request = LaunchRequest {
             device: &spec,
             argument,
             image: None,
             window_len,
+            heap_off,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
         };

@@ -32,8 +32,8 @@ fn bench() -> Bench {
     let relay = (2 * size_of::<TableRecord>() + relay::NAME.len() + relay::NEXT_NODE.len()) as u64;
     let plan = Plan { host_table: Table::of_host_handlers().wire_len() + relay, ..plan };
     let layout = Layout::plan(&plan).expect("allowed");
-    let link = Loopback::new(layout.window_len(), Table::of_this_image());
-    let window = link.window().part(0, layout.window_len()).expect("all of it");
+    let link = Loopback::new(layout.heap(), Table::of_this_image());
+    let window = link.window().part(0, layout.heap().start).expect("all of it");
     let node = Runtime::new().expect("a runtime").attach("hostile", Box::new(link), options).expect("attaches");
     node.serve(Counter::default());
     Bench { window, layout, plan, node }

@@ -2,6 +2,7 @@
 //! tables made by hand, and a link that fails on purpose.
 
 mod alone;
+mod inside;
 mod one_program;
 
 use hamr::link::{FaultInjector, Faults, Link, Loopback};
@@ -46,13 +47,13 @@ fn layout(options: &Options) -> Layout {
 fn with_table(entries: &[&'static Entry]) -> Node {
     static PING: Entry = Entry::of::<builtin::ping>();
     let table = Table::of(entries.iter().copied().chain([&PING]).collect());
-    let link = Loopback::new(layout(&options()).window_len(), table);
+    let link = Loopback::new(layout(&options()).heap(), table);
     runtime().attach("made-by-hand", Box::new(link), options()).expect("attaches")
 }
 
 /// A device whose hot slots have one line.
 fn open_with_one_line(options: Options) -> Node {
-    let link = Loopback::new(layout(&options).window_len(), Table::of_this_image()).without(feature::TWO_LINES);
+    let link = Loopback::new(layout(&options).heap(), Table::of_this_image()).without(feature::TWO_LINES);
     runtime().attach("one-line", Box::new(link), options).expect("attaches")
 }
 
@@ -71,8 +72,8 @@ fn without_a_second_line_arguments_take_the_chunk_and_data_is_put_apart() {
     for without in [0, feature::TWO_LINES] {
         let has_two = without == 0;
         let layout = layout(&options());
-        let link = Loopback::new(layout.window_len(), Table::of_this_image()).without(without);
-        let window = link.window().part(0, layout.window_len()).expect("all of it");
+        let link = Loopback::new(layout.heap(), Table::of_this_image()).without(without);
+        let window = link.window().part(0, layout.heap().start).expect("all of it");
         let node = runtime().attach("lines", Box::new(link), options()).expect("attaches");
         assert_eq!(node.info().features.contains(Features::TWO_LINES), has_two);
         let stream = node.stream().expect("a stream is free");
@@ -170,7 +171,7 @@ fn a_body_that_only_images_have_is_refused_by_name() {
 
 #[test]
 fn a_window_that_is_too_short_is_refused() {
-    let link = Loopback::new(1 << 16, Table::of_this_image());
+    let link = Loopback::new(1 << 16..1 << 16, Table::of_this_image());
     let runtime = Runtime::new().expect("a runtime");
     let error = runtime.attach("short", Box::new(link), Options::default()).expect_err("too short");
     assert!(
@@ -262,7 +263,7 @@ fn bits_that_are_no_value_are_an_error_on_either_side() {
 }
 
 fn breakable(options: Options, table: Table) -> (Node, Arc<FaultInjector<Loopback>>, Arc<Faults>) {
-    let (link, faults) = FaultInjector::new(Loopback::new(layout(&options).window_len(), table));
+    let (link, faults) = FaultInjector::new(Loopback::new(layout(&options).heap(), table));
     let link = Arc::new(link);
     let node = runtime().attach("breakable", Box::new(link.clone()), options).expect("attaches");
     (node, link, faults)

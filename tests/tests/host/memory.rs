@@ -1,6 +1,6 @@
 //! Buffers between threads, devices and calls whose results are dropped.
 
-use hamr::{BufferError, Error, Image, Node, Options, Runtime};
+use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Runtime};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
@@ -186,5 +186,25 @@ fn a_buffer_dropped_beside_a_submission_leaves_no_use() {
         });
         let (live, again) = (node.live_buffers(), node.allocate::<f64>(1).map(drop));
         assert!(live == 0 && again.is_ok(), "no `Buffer` exists and no call is in flight: {live} live, {again:?}");
+    }
+}
+
+/// Bytes that no heap has, at the ends of their numbers: each is an error, and nothing is in use afterwards.
+#[test]
+fn room_that_no_heap_has_is_refused() {
+    let node = loopback(options());
+    let one = node.buffer(&[1u64; 8]).expect("room");
+    let (free, live) = (node.free_bytes(), node.live_buffers());
+    for bytes in [usize::MAX, usize::MAX - 63, usize::MAX - 64, usize::MAX - 127, usize::MAX / 2, usize::MAX / 2 + 1] {
+        let outcome = node.sync_with(count::with(one.ptr()), CallOptions::reply_capacity(bytes));
+        assert!(matches!(outcome, Err(CallError::Submit(_))), "{bytes:#x}: {outcome:?}");
+        assert!(node.allocate::<u8>(bytes).is_err(), "{bytes:#x}");
+        assert_eq!((node.free_bytes(), node.live_buffers()), (free, live));
+    }
+    assert_eq!(one.read().expect("no call names it"), [1; 8]);
+    for heap in [1 << 63, (1 << 63) - 4096, 1 << 62] {
+        let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
+        let opened = hamr_tests::devices::runtime().open_with("loopback", image, Options { heap, ..options() });
+        assert!(matches!(opened, Err(Error::InvalidConfig { .. })), "{heap:#x}: {opened:?}");
     }
 }

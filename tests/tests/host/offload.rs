@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use hamr_comm::abi::table::{hash, record_flag};
-use hamr_comm::frame::{Arguments, Frame};
 use hamr_comm::migrate::{Decoder, Encoder, NamedBuffer};
 use hamr_comm::registry::Table;
 use hamr_comm::testing::Heap;
@@ -65,30 +64,6 @@ fn parameters_without_names_get_some() {
     let mut heap = Heap::new(64);
     let call = handlers::patterns::with(0, (1, 2), 0, 0, 3);
     assert_eq!(handlers::patterns::run(&mut heap.context(), across(&call)), 6);
-}
-
-#[test]
-fn the_thunk_decodes_runs_and_replies() {
-    let mut heap = Heap::new(64);
-    let mut scratch = [0; 1024];
-    let mut none = [0; 6];
-    let mut run = |name| {
-        let frame = &mut Frame::new(&mut scratch);
-        (entry(name).run)(&mut heap.context(), frame, Arguments::none(&mut none))
-    };
-    let answer = run("host::offload::inside::seven");
-    assert_eq!(answer.hdr().status(), hamr_comm::abi::status::Status::OK);
-    let starved = run("hamr_tests::handlers::axpy");
-    assert_eq!(starved.hdr().status(), hamr_comm::abi::status::Status::BAD_ARGUMENTS, "no arguments in the frame");
-}
-
-mod inside {
-    use super::{Context, offload};
-
-    #[offload]
-    fn seven(_cx: &mut Context) -> u8 {
-        7
-    }
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Bench {
 
     fn with(plan: Plan) -> Self {
         let len = Layout::plan(&plan).expect("the plan is allowed").window_len();
-        let (host, device) = Window::private_pair(len);
+        let (host, device) = hamr_tests::both_ends::both_ends(len);
         let (offered, layout) = HostHandshake::offer(&host, &Offer { plan, ..OFFER }, FIRST).expect("long enough");
         let table = Table::of(vec![&NOTHING]);
         Self { host, device, layout, offered, state: DeviceHandshake::Waiting, table, profile: PROFILE }
@@ -225,7 +225,7 @@ fn a_device_reads_nothing_before_the_magic_word_and_the_offer() {
         assert!(matches!(b.state, DeviceHandshake::Waiting));
         assert_eq!(b.word(word::DEVICE_STATE), DeviceState::ABSENT.0, "a device that waits publishes nothing");
     }
-    let (_, device) = Window::private_pair(64);
+    let device = DeviceWindow::private(64);
     let state = DeviceHandshake::Waiting.step(&device, Table::of(vec![&NOTHING]), &PROFILE);
     assert!(matches!(state, DeviceHandshake::Waiting), "a window without room for a preamble has no offer");
 }
@@ -282,7 +282,7 @@ fn serve_until_left(b: Bench, leave: impl FnOnce(&Bench)) -> Bench {
     DeviceHandshake::announce(poller.window());
     assert_eq!(poller.poll(), Round::Idle);
     // The poller owns the device's half; `leave` needs the host's half only.
-    let (_, stand_in) = Window::private_pair(64);
+    let stand_in = DeviceWindow::private(64).share();
     let mut b = Bench { host, device: stand_in, layout, offered, state, table, profile };
     leave(&b);
     // It reads the state words every 64 rounds.

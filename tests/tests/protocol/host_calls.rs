@@ -9,7 +9,7 @@ use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::slot::{Ext, INLINE_WORDS, Place, RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::{KeptWord, Queue, Shared, Window};
+use hamr_comm::abi::window::{KeptWord, Queue, Shared};
 use hamr_comm::am::{Found, MAX_QUEUES, Poller, Requester, Responder, Round, SlotAccess, Slots, TaskSlot, Tasks};
 use hamr_comm::fault::Trace;
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
@@ -135,7 +135,7 @@ impl Bench {
     fn with(plan: Plan, host_calls: u32) -> Self {
         BODIES.take();
         let features = feature::TICKETS | feature::TASKS | feature::DEADLINES | host_calls;
-        let (host, device) = Window::private_pair(Layout::plan(&plan).expect("allowed").window_len());
+        let (host, device) = hamr_tests::both_ends::both_ends(Layout::plan(&plan).expect("allowed").window_len());
         let offer = Offer {
             plan,
             node: NodeId(1),

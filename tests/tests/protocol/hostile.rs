@@ -147,7 +147,7 @@ impl Bench {
 
     fn with(table: Table) -> Self {
         let layout = Layout::plan(&PLAN).expect("the plan is allowed");
-        let (window, device) = Window::private_pair(layout.window_len());
+        let (window, device) = hamr_tests::both_ends::both_ends(layout.window_len());
         let scratch = vec![0; MAX_MESSAGE].leak();
         let device = Device::new(Bare(Some(device)), table, scratch)
             .expect("the board has a window")

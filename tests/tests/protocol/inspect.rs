@@ -54,7 +54,7 @@ const PLAN: Plan = Plan {
 
 /// A window with a device that crashed while it served.
 fn crashed() -> Vec<u8> {
-    let (host, device) = Window::private_pair(Layout::plan(&PLAN).expect("allowed").window_len());
+    let (host, device) = hamr_tests::both_ends::both_ends(Layout::plan(&PLAN).expect("allowed").window_len());
     let features = feature::TICKETS | feature::LOGS | feature::CONTAIN;
     let offer = Offer {
         plan: PLAN,

@@ -195,12 +195,14 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
         heap: options.heap,
         ..Default::default()
     };
-    let window_len = hamr_comm::abi::layout::Layout::plan(&plan).expect("allowed").window_len();
+    let std::ops::Range { start: heap_off, end: window_len } =
+        hamr_comm::abi::layout::Layout::plan(&plan).expect("allowed").heap();
     let request = LaunchRequest {
         device: "silent",
         argument: "",
         image: Some(&image),
         window_len,
+        heap_off,
         cpu: None,
         start_deadline: devices::START_TIMEOUT,
     };

@@ -7,6 +7,10 @@ use hamr_tests::conformance::{Gate, Log, options, until};
 use hamr_tests::devices::{keep, keeper, runtime};
 use hamr_tests::processes::{has_ended, host_in_a_call};
 use hamr_tests_kernels::{append, echo, wait_at};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
@@ -117,6 +121,30 @@ fn calls_of_a_killed_host_never_run() {
         assert_eq!(node.sync(echo::with(n)).expect("runs"), n);
     }
     assert_eq!(log.read().expect("readable")[0], 0, "none of its calls ran");
+}
+
+/// The keeper waits for a device that does not leave, longer than a connection may say nothing: what one says meanwhile
+/// is heard.
+#[test]
+fn a_connection_that_asks_while_the_keeper_is_busy_is_answered() {
+    let spec = keep("shm", &options());
+    let name = spec.strip_prefix("at:").expect("the kind");
+    let (mut host, _) = host_in_a_call("a_host_in_a_call", HOST, &spec);
+    let user = rustix::process::geteuid().as_raw();
+    let address = SocketAddrUnix::new_abstract_name(format!("hamr:{user}:{name}").as_bytes()).expect("a short name");
+    let next = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a socket");
+    connect(&next, &address).expect("it listens");
+    // A connection behind it that is answered shows that it was taken in.
+    attach(&spec, options()).expect_err("it has a host");
+    host.kill().expect("our own child");
+    host.wait().expect("our own child");
+    send(&next, b"hamrsrv2A", SendFlags::NOSIGNAL).expect("sent");
+    let mut answer = [0; 256];
+    let mut fds = [PollFd::new(&next, PollFlags::IN)];
+    let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+    assert_eq!(poll(&mut fds, Some(&limit)), Ok(1), "an answer within a minute");
+    let (len, _) = recv(&next, &mut answer, RecvFlags::empty()).unwrap_or((0, 0));
+    assert_ne!(len, 0, "it was closed without an answer");
 }
 
 #[test]

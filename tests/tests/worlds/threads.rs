@@ -2,6 +2,7 @@
 //! rank itself.
 
 mod claims;
+mod user_code;
 
 use hamr::{Options, World, WorldOptions};
 use hamr_comm::world::RankId;

@@ -1,3 +1,5 @@
+#![expect(unsafe_code)]
+
 use super::super::SlotAccess;
 use super::*;
 use crate::Handler;
@@ -57,7 +59,8 @@ impl Bench {
     fn new() -> Self {
         let offer = offer(STREAMS);
         let len = Layout::plan(&offer.plan).expect("allowed").window_len();
-        let (host, device) = Window::private_pair(len);
+        // SAFETY: the tests poll in their own thread, and a view ends with its handler.
+        let (host, device) = unsafe { Window::private_pair(len) }.expect("memory");
         let (_, layout) = HostHandshake::offer(&host, &offer, Epoch::FIRST).expect("long enough");
         let table = Table::of(vec![&PING, &AGAIN, &COPIES_3, &COPIES_8, &COPIES_9]);
         let accepted =

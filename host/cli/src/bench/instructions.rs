@@ -182,7 +182,7 @@ impl Link for ManualLink {
     fn peer(&self) -> Peer {
         Peer::Alive
     }
-    fn stop(&self) {}
+    fn stop(&self, _limit: std::time::Duration) {}
 }
 
 pub(crate) type Flight<'s, 'n> = Started<'s, 'n, empty>;
@@ -501,7 +501,7 @@ pub(crate) fn counted_run() -> Result<bool, BoxError> {
     let deadline = Some(std::time::Duration::from_secs(5));
     let options =
         Options { heap: 1 << 22, streams: Some(STREAMS), ring: 64, chunk: 1024, deadline, ..Options::default() };
-    let (host, device) = Window::private_pair(1 << 25);
+    let (host, device) = super::both_ends(1 << 25)?;
     let host = Arc::new(host);
     let device = Arc::new(Mutex::new(DeviceStage::Greeting(Some(device), Box::new(DeviceHandshake::Waiting))));
     let link = ManualLink { window: host.clone(), device: device.clone() };

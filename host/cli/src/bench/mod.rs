@@ -10,6 +10,7 @@
 //! `machine` is what the figures belong to; `instructions` counts instead of measuring, by `callgrind`.
 
 mod ahead;
+mod both_ends;
 mod callgrind;
 mod calls;
 mod floors;
@@ -34,6 +35,7 @@ mod ways;
 mod worlds;
 mod xacc;
 
+use both_ends::both_ends;
 pub(crate) use instructions::counted_run;
 
 use floors::Gap;

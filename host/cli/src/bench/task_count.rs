@@ -7,7 +7,7 @@ use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::slot::{COUNT_BITS, RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::{Queue, Shared, Window};
+use hamr_comm::abi::window::{Queue, Shared};
 use hamr_comm::am::{HostResponder, Poller, QueueEnd, Requester, Round, SlotAccess, Slots, TaskSlot, Tasks};
 use hamr_comm::handler::{Entry, Handler};
 use hamr_comm::handshake::{Accepted, HostHandshake, IdlePolicy, Offer};
@@ -45,7 +45,7 @@ impl Bench {
         };
         let broken = |e| format!("{e:?}");
         let len = Layout::plan(&plan).map_err(|e| format!("{e:?}"))?.window_len();
-        let (host, device) = Window::private_pair(len);
+        let (host, device) = super::both_ends(len)?;
         let (_, layout) = HostHandshake::offer(&host, &offer, Epoch::FIRST).map_err(|e| format!("{e:?}"))?;
         let accepted = Accepted { layout, node: NodeId(1), epoch: Epoch::FIRST, features, idle_policy };
         let mut poller = Poller::new(device, &accepted, device_table, vec![0; MAX_MESSAGE].leak())

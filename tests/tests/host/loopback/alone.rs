@@ -1,7 +1,9 @@
-//! An end that is noticed within a second.
+//! An end that is noticed within a second, and limits that count whatever the device does.
 
 use super::*;
+use hamr::link::{Decorator, Peer};
 use hamr_tests::times::within;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn every_call_of_a_killed_device_ends_once() {
@@ -43,4 +45,84 @@ fn every_call_of_a_killed_device_ends_once() {
         assert_eq!(log.entries(&node), [7]);
         took
     });
+}
+
+/// A crashed device that is slow to end, or to start again, as long as it may.
+struct Lingers {
+    inner: Loopback,
+    has_crashed: Arc<AtomicBool>,
+    slow: Slow,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slow {
+    Stop,
+    Restart,
+}
+
+const LINGER: Duration = Duration::from_secs(5);
+
+impl Decorator for Lingers {
+    fn inner(&self) -> &dyn Link {
+        &self.inner
+    }
+    fn stop(&self, limit: Duration) {
+        if self.slow == Slow::Stop && self.has_crashed.load(Ordering::Acquire) {
+            std::thread::sleep(limit.min(LINGER));
+        }
+        self.inner.stop(limit);
+    }
+    fn restart(&self, limit: Duration) -> Result<(), String> {
+        if self.slow == Slow::Restart {
+            std::thread::sleep(limit.min(LINGER));
+            return Err("late".into());
+        }
+        self.inner.restart(limit)
+    }
+    fn peer(&self) -> Peer {
+        if !self.has_crashed.load(Ordering::Acquire) {
+            return self.inner.peer();
+        }
+        if let Ok(state) = self.inner.window().word(word::DEVICE_STATE) {
+            state.publish(DeviceState::CRASHED.0);
+        }
+        if self.slow == Slow::Stop { Peer::Alive } else { Peer::Gone("it ended".into()) }
+    }
+}
+
+/// A caller's limit, and when it has returned on a loaded machine.
+const LIMIT: Duration = Duration::from_millis(100);
+const RETURNED: Duration = Duration::from_secs(2);
+
+#[test]
+fn a_limit_counts_while_a_device_ends_and_starts_again() {
+    type Way = fn(&Node) -> bool;
+    let ways: [(&str, Way); 4] = [
+        ("wait_until_back", |node| node.wait_until_back(LIMIT).is_ok()),
+        ("sync", |node| node.sync_with(echo::with(1u64), CallOptions::deadline(LIMIT)).is_ok()),
+        ("offload", |node| node.offload_with(echo::with(1u64), CallOptions::deadline(LIMIT)).is_ok()),
+        // The thread has no stream of the device yet.
+        ("a thread's first call", |node| {
+            let call = || node.sync_with(echo::with(1u64), CallOptions::deadline(LIMIT)).is_ok();
+            std::thread::scope(|scope| scope.spawn(call).join().expect("no panic"))
+        }),
+    ];
+    for slow in [Slow::Stop, Slow::Restart] {
+        for (name, way) in ways {
+            within(RETURNED, || {
+                let has_crashed = Arc::new(AtomicBool::new(false));
+                let inner = Loopback::new(layout(&options()).heap(), Table::of_this_image());
+                let link = Lingers { inner, has_crashed: has_crashed.clone(), slow };
+                let node = runtime().attach("lingers", Box::new(link), options()).expect("attaches");
+                assert_eq!(node.sync(echo::with(1u64)).expect("runs"), 1);
+                has_crashed.store(true, Ordering::Release);
+                hamr_tests::conformance::until("it is lost", || !node.is_alive());
+                let begin = Instant::now();
+                assert!(!way(&node), "{name}, {slow:?}");
+                let took = begin.elapsed();
+                has_crashed.store(false, Ordering::Release);
+                took
+            });
+        }
+    }
 }

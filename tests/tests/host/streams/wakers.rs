@@ -8,8 +8,8 @@ use hamr_tests::threaded::Card;
 use hamr_tests_kernels::wait_at;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
@@ -94,4 +94,44 @@ fn a_waker_that_panics_does_not_unwind_the_call_that_woke_it() {
         waits && put.is_ok(),
         "the caller came back: {waits}, the task's call: {task}; the caller's buffer: {put:?}"
     );
+}
+
+/// A waker that waits, when it is dropped, until the library's thread goes on.
+struct Waits {
+    /// Lets the first function end,
+    go: mpsc::Sender<()>,
+    /// and waits until the second one has begun.
+    begun: Mutex<mpsc::Receiver<()>>,
+    told: mpsc::Sender<bool>,
+}
+
+impl Wake for Waits {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let _ = self.go.send(());
+        let begun = self.begun.lock().expect("no panic").recv_timeout(Duration::from_secs(20));
+        let _ = self.told.send(begun.is_ok());
+    }
+}
+
+#[test]
+fn a_waker_is_dropped_without_a_lock() {
+    let card = Card::new(&options(), true);
+    let node = card.attach("wakers", options());
+    let stream = node.shared_stream().expect("a stream");
+    let (go, may_go) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let (told, tells) = mpsc::channel();
+    let mut first = stream.run_on_host(move || may_go.recv().ok()).expect("a thread");
+    let second = stream.run_on_host(move || begin.send(())).expect("a thread");
+    let waker = Waker::from(Arc::new(Waits { go, begun: Mutex::new(begun), told }));
+    assert!(!first.poll_done(&waker));
+    drop(waker);
+    // The known waker is replaced, and so dropped.
+    first.poll_done(Waker::noop());
+    assert_eq!(tells.recv(), Ok(true), "the library's thread waits for a lock in which the waker is dropped");
+    drop(second);
 }

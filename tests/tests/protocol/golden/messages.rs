@@ -136,7 +136,7 @@ fn offered_with(features: u32) -> Offered {
 
 fn offered_plan(plan: Plan, features: u32, host_handlers: Table) -> Offered {
     let bytes = Layout::plan(&plan).expect("the plan is allowed").window_len();
-    let (host, device) = Window::private_pair(bytes);
+    let (host, device) = hamr_tests::both_ends::both_ends(bytes);
     let offer = Offer {
         plan,
         node: NodeId(1),

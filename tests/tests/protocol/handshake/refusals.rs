@@ -230,7 +230,7 @@ fn two_handlers_of_one_name_are_refused() {
 
 #[test]
 fn a_plan_or_window_that_cannot_work_is_the_hosts_own_error() {
-    let (host, _) = Window::private_pair(4096);
+    let host = Window::private(4096);
     let offer = |plan| HostHandshake::offer(&host, &Offer { plan, ..OFFER }, FIRST).map(|_| ());
     let need = Layout::plan(&PLAN).expect("the plan is allowed").window_len();
     assert_eq!(offer(PLAN), Err(OfferError::Window(need, 4096)));

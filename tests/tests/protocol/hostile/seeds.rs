@@ -185,7 +185,7 @@ fn malformed_requests_get_their_status() {
 /// A device over windows of another plan, attached, and the requesting end of its first stream.
 fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static, Bare>, Requester<Queue<Shared>>) {
     let layout = Layout::plan(&plan).expect("the plan is allowed");
-    let (window, device) = Window::private_pair(layout.window_len());
+    let (window, device) = hamr_tests::both_ends::both_ends(layout.window_len());
     let scratch = vec![0; MAX_MESSAGE].leak();
     let mut device =
         Device::new(Bare(Some(device)), table, scratch).expect("the board has a window").with_tasks(slots(), 256 << 10);

@@ -213,7 +213,7 @@ impl Launcher for Ill {
         let is_ill = home.rank.0 == 1;
         let link = ShmLauncher.launch_rank(request, home)?;
         if is_ill {
-            link.stop();
+            link.stop(Duration::MAX);
         }
         Ok(link)
     }
