@@ -6,7 +6,7 @@
 #[path = "../tests/pure/field/mod.rs"]
 mod field;
 
-use field::{Field, grid};
+use field::{block, grid};
 use hamr_xacc::dist::{Dist, Share};
 use hamr_xacc::each;
 
@@ -78,7 +78,7 @@ fn main() {
         "jacobi" => {
             let n = [number(2), number(3), number(4)];
             let shape = grid([1], 0, n, [Dist::Block, Dist::Whole, Dist::Whole]);
-            let full = |v: f32| Field::new(shape, |_| v);
+            let full = |v: f32| block(shape, |_| v);
             let (p, [wrk1, wrk2]) = (full(1.0), [0.0; 2].map(full));
             let (a, b, c) = ([1.0, 1.0, 1.0, 1.0 / 6.0].map(full), [0.0; 3].map(full), [1.0; 3].map(full));
             let mut arrays = Himeno { p, wrk2, wrk1, bnd: full(1.0), a, b, c };
@@ -89,8 +89,8 @@ fn main() {
         "bytes" => {
             let n = [number(2), number(3)];
             let shape = grid([1], 0, n, [Dist::Block, Dist::Whole]);
-            let from = Field::new(shape, |[i, j]| (7 * i + 13 * j) as u8);
-            let mut to = Field::new(shape, |_| 0);
+            let from = block(shape, |[i, j]| (7 * i + 13 * j) as u8);
+            let mut to = block(shape, |_| 0);
             let start = std::time::Instant::now();
             (0..repetitions).for_each(|_| bytes(shape.on(n.map(|n| 1..n - 1)), &from, &mut to));
             checksum = f64::from(to[[n[0] / 2, n[1] / 2]]);
@@ -99,7 +99,7 @@ fn main() {
         _ => {
             let n = number(2);
             let shape = grid([1], 0, [n], [Dist::Block]);
-            let (x, mut y) = (Field::new(shape, |_| 1.0), Field::new(shape, |_| 1.0));
+            let (x, mut y) = (block(shape, |_| 1.0), block(shape, |_| 1.0));
             let start = std::time::Instant::now();
             for _ in 0..repetitions {
                 match kernel {

@@ -367,7 +367,8 @@ impl Link for PciLink {
         HostHandshake::close(&self.card.window);
         self.notify();
         let epoch = Epoch(self.card.load(word::EPOCH));
-        let has_left = wait_until_left(self, limit.min(LEAVE_TIMEOUT), |window| HostHandshake::has_acknowledged(window, epoch));
+        let has_left =
+            wait_until_left(self, limit.min(LEAVE_TIMEOUT), |window| HostHandshake::has_acknowledged(window, epoch));
         self.watch().has_left = has_left;
     }
 

@@ -1,7 +1,7 @@
 //! `each!` and the same loop by plain indexing, on the blocks of single nodes.
 #![allow(clippy::single_range_in_vec_init, reason = "the range of one dimension")]
 
-use super::field::{Field, grid};
+use super::field::{block, grid};
 use hamr_xacc::dist::{Dist, Shape, Width, on, whole};
 use hamr_xacc::each;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ fn steps_and_margins_are_honoured() {
         (0..6).for_each(|i| plain.extend((0..21).map(|k| [i, k]).filter(|at| share.contains(*at))));
         assert_eq!(seen, plain);
         // The index behind the last iteration is accessed, and exists.
-        let p = Field::new(shape.shadow([0, 1]), |[i, k]| 100 * i + k);
+        let p = block(shape.shadow([0, 1]), |[i, k]| 100 * i + k);
         let sum = each!([i, k] in share => sum { p[[i, k + 1]] });
         assert_eq!(sum, plain.iter().map(|[i, k]| 100 * i + k + 1).sum::<i64>());
     }
@@ -58,13 +58,13 @@ fn steps_and_margins_are_honoured() {
 #[test]
 fn bounds_are_those_of_the_iterations() {
     // Index 9 is no iteration, so that 10 is not accessed.
-    let p = Field::new(alone([10]), |[k]| k);
+    let p = block(alone([10]), |[k]| k);
     assert_eq!(each!([k] in alone([10]).all().step([2]) => sum { p[[k + 1]] }), 1 + 3 + 5 + 7 + 9);
 }
 
 #[test]
 fn writes_may_be_conditional_and_read_what_was_written() {
-    let mut p = Field::new(alone([21]), |[k]| k);
+    let mut p = block(alone([21]), |[k]| k);
     each!([k] in alone([21]).all() => {
         if k % 3 == 0 {
             p[[k]] = -p[[k]];
@@ -72,7 +72,7 @@ fn writes_may_be_conditional_and_read_what_was_written() {
         }
     });
     assert!((0..21).all(|k| p[[k]] == if k % 3 == 0 { -2 * k } else { k }));
-    let mut q = Field::new(alone([21]), |_| 0);
+    let mut q = block(alone([21]), |_| 0);
     each!([k] in alone([21]).all() => {
         let at = &mut p[[k]];
         (*at, q[[k]]) = (k, *at);
@@ -83,9 +83,9 @@ fn writes_may_be_conditional_and_read_what_was_written() {
 #[test]
 fn elements_that_rows_do_not_serve_are_indexed() {
     let n = 13;
-    let (a, table) = (Field::new(alone([n, n]), |[i, k]| 100 * i + k), [5i64; 13]);
-    let column = Field::new(alone([n]), |[k]| n - 1 - k);
-    let mut out = Field::new(alone([n, n]), |_| 0);
+    let (a, table) = (block(alone([n, n]), |[i, k]| 100 * i + k), [5i64; 13]);
+    let column = block(alone([n]), |[k]| n - 1 - k);
+    let mut out = block(alone([n, n]), |_| 0);
     each!([i, k] in alone([n, n]).all() => {
         out[[i, k]] = a[[k, i]] + a[[i, column[[k]]]] + a[[2, k]] + a[[i, i]] + column[[i]] + table[k as usize];
     });
@@ -96,9 +96,8 @@ fn elements_that_rows_do_not_serve_are_indexed() {
 #[test]
 fn arrays_of_other_ranks_are_aligned_by_their_indices() {
     let fixed = 1;
-    let (row, cube) =
-        (Field::new(alone([11]), |[k]| k), Field::new(alone([3, 5, 11]), |[h, i, k]| 1000 * h + 100 * i + k));
-    let mut out = Field::new(alone([3, 5, 11]), |_| 0);
+    let (row, cube) = (block(alone([11]), |[k]| k), block(alone([3, 5, 11]), |[h, i, k]| 1000 * h + 100 * i + k));
+    let mut out = block(alone([3, 5, 11]), |_| 0);
     each!([i, k] in alone([5, 11]).on([1..5, 1..10]) => out[[2, i, k]] = row[[k - 1]] + cube[[fixed, i - 1, k + 1]]);
     for (i, k) in (1..5).flat_map(|i| (1..10).map(move |k| (i, k))) {
         assert_eq!(out[[2, i, k]], row[[k - 1]] + cube[[1, i - 1, k + 1]]);
@@ -109,8 +108,8 @@ fn arrays_of_other_ranks_are_aligned_by_their_indices() {
 #[test]
 fn all_kinds_of_reductions() {
     let values = [3.0, -1.5, 8.0, f64::NAN, 8.0, 0.5, -1.5, 2.0, 1.0, 8.0, -1.5, 4.0];
-    let x = Field::new(alone([12]), |[k]| values[k as usize]);
-    let bits = Field::new(alone([12]), |[k]| 0b111 ^ (1u8 << (k % 2)));
+    let x = block(alone([12]), |[k]| values[k as usize]);
+    let bits = block(alone([12]), |[k]| 0b111 ^ (1u8 << (k % 2)));
     let share = alone([12]).all();
     assert_eq!(each!([k] in share => max { x[[k]] }), 8.0);
     assert_eq!(each!([k] in share => min { x[[k]] }), -1.5);
@@ -147,8 +146,8 @@ fn elements_of_all_sizes_have_the_values_of_plain_indexing() {
                 for (step, halo) in [(1, 0), (1, 1), (2, 0), (3, 1)] {
                     let shape = alone([3, n]).shadow([0, halo]);
                     let share = shape.all().step([1, step]);
-                    let (a, h) = (Field::new(shape, value), i64::from(halo));
-                    let (mut out, mut some) = (Field::new(shape, value), Field::new(shape, value));
+                    let (a, h) = (block(shape, value), i64::from(halo));
+                    let (mut out, mut some) = (block(shape, value), block(shape, value));
                     match halo {
                         0 => each!([i, k] in share => out[[i, k]] = two(a[[i, k]], a[[i, k]])),
                         _ => each!([i, k] in share => out[[i, k]] = two(a[[i, k - 1]], a[[i, k + 1]])),
@@ -223,7 +222,7 @@ fn reductions_have_the_values_of_the_body_only() {
 #[test]
 fn sums_have_the_bits_of_lanes() {
     let value = |[i, k]: [i64; 2]| 1.0f32 / (3 * i + 7 * k + 1) as f32;
-    let x = Field::new(alone([4, 29]), value);
+    let x = block(alone([4, 29]), value);
     let sum = each!([i, k] in alone([4, 29]).all() => sum { f64::from(x[[i, k]]) });
     let mut lanes = [0.0; each::LANES];
     for i in 0..4 {
@@ -237,7 +236,7 @@ fn sums_have_the_bits_of_lanes() {
 
 #[test]
 fn an_index_outside_is_refused_before_anything_is_written() {
-    let (p, mut q) = (Field::new(alone([4, 10]), |_| 1), Field::new(alone([4, 10]), |_| 0));
+    let (p, mut q) = (block(alone([4, 10]), |_| 1), block(alone([4, 10]), |_| 0));
     let text = panics(|| each!([i, k] in alone([4, 10]).all() => q[[i, k]] = p[[i + 1, k]]));
     assert_eq!(text, "dimension 0: index 4, here are 0..4");
     let text = panics(|| each!([i, k] in alone([4, 10]).all() => q[[i, k]] = p[[i, k - 2]]));
@@ -250,8 +249,8 @@ fn an_index_outside_is_refused_before_anything_is_written() {
 #[test]
 fn shadow_is_read_and_written_by_expanded_loops_only() {
     let shape = grid([2], 1, [8, 6], [Dist::Block, Dist::Whole]);
-    let mut p = Field::new(shape.shadow([1, 0]), |[i, _]| i);
-    let mut q = Field::new(shape, |_| 0);
+    let mut p = block(shape.shadow([1, 0]), |[i, _]| i);
+    let mut q = block(shape, |_| 0);
     each!([i, k] in shape.on([1..7, 0..6]) => q[[i, k]] = p[[i - 1, k]] + p[[i + 1, k]]);
     assert!((4..7).all(|i| (0..6).all(|k| q[[i, k]] == 2 * i)));
     let text = panics(|| each!([i, k] in shape.all().expand(1) => q[[i, k]] = 0));
@@ -267,17 +266,17 @@ fn cyclic_and_replicated_arrays() {
     for me in 0..3 {
         let (single, blocks) =
             (grid([3], me, [20, 7], [Dist::Cyclic, Dist::Whole]), grid([3], me, [29], [Dist::CyclicOf(4)]));
-        let (mut p, q) = (Field::new(single, |_| 0), Field::new(single, |[i, k]| 10 * i + k));
+        let (mut p, q) = (block(single, |_| 0), block(single, |[i, k]| 10 * i + k));
         each!([i, k] in single.all() => p[[i, k]] = q[[i, k]] + i);
         single
             .all()
             .runs()
             .for_each(|run| (0..7).for_each(|k| assert_eq!(p[[run.first[0], k]], 11 * run.first[0] + k)));
-        let mut r = Field::new(blocks, |[k]| k);
+        let mut r = block(blocks, |[k]| k);
         each!([k] in blocks.all() => r[[k]] += 1);
         assert_eq!(each!([k] in blocks.all() => sum { r[[k]] - k }), blocks.all().len() as i64);
         // All of it is everywhere, but each node writes its own.
-        let mut full = Field::new(blocks.shadow([Width::Full]), |[k]| k);
+        let mut full = block(blocks.shadow([Width::Full]), |[k]| k);
         each!([k] in blocks.all() => full[[k]] = 0);
         assert_eq!(
             each!([k] in blocks.on([1..28]) => sum { full[[k - 1]].min(0) + i64::from(blocks.owns(me, [k])) }),
@@ -292,7 +291,7 @@ fn cyclic_and_replicated_arrays() {
         );
         // Replicated along the template's other dimension.
         let plane = grid([3], me, [9, 5], [Dist::Block, Dist::Whole]);
-        let (rows, columns) = (Field::new(plane.align([on(0)]), |[i]| i), Field::new(plane.align([whole(5)]), |[k]| k));
+        let (rows, columns) = (block(plane.align([on(0)]), |[i]| i), block(plane.align([whole(5)]), |[k]| k));
         assert_eq!(
             each!([i, k] in plane.all() => sum { columns[[k]] + i - rows[[i]] }),
             10 * plane.all().len() as i64 / 5
@@ -335,8 +334,8 @@ proptest! {
             2 => share.margin([(1, 1), (2, 0)]),
             _ => share.step([step.0, step.1]),
         };
-        let p = Field::new(with_shadow, |[i, k]| 1000 * i + k);
-        let (mut q, mut plain) = (Field::new(all, |_| 7i64), Field::new(all, |_| 7i64));
+        let p = block(with_shadow, |[i, k]| 1000 * i + k);
+        let (mut q, mut plain) = (block(all, |_| 7i64), block(all, |_| 7i64));
         let sum = catch_unwind(AssertUnwindSafe(|| each!([i, k] in share => sum {
             q[[i, k]] += 3 * p[[i, k]] - p[[i - 1, k]] + p[[i, k + 1]];
             q[[i, k]] ^ k

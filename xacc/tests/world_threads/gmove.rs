@@ -21,7 +21,7 @@ impl OnWorld<1> for Ranks {
     fn shape<'g>(dims: &'g [Dim; 1], w: &Spmd<'_>) -> Result<Shape<'g, 1>, Fault> {
         let nodes = w.nodes([w.size()])?;
         match &dims[0].by {
-            model::By::Whole => made(nodes.sub::<0>([Sel::Index(i64::from(w.size() - 1).min(2))])?, dims),
+            model::By::Whole => made(nodes.sub::<0>([Sel::Index((w.size() - 1).min(2))])?, dims),
             _ => made(nodes.sub::<1>([triplet(0, dims[0].nodes.into(), 1)])?, dims),
         }
     }

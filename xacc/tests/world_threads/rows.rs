@@ -33,7 +33,7 @@ fn rows_are_a_nodes_own_elements() {
         let round = w.nodes([w.size()])?.template([m]).distribute([Cyclic])?.align([whole(n), on(0)]);
         let mut b = round.zeros::<i64>(w)?;
         each!([i, j] in round.all() => b[[i, j]] = 100 * i + j);
-        let me = i64::from(w.me());
+        let me = w.me();
         expect(b.row([4]).iter().copied().eq((me..m).step_by(3).map(|j| 400 + j)), "a row in turns")?;
         let indices: Vec<_> = round.on([2..4, 0..m]).indices().collect();
         expect(indices == (2..4).flat_map(|i| (me..m).step_by(3).map(move |j| [i, j])).collect::<Vec<_>>(), "indices")?;
@@ -97,7 +97,7 @@ fn rows_of_a_shadow_are_not_there_while_it_is_filled() {
         let round = w.nodes([w.size()])?.template([12]).distribute([CyclicOf(2)])?.shadow([Full]);
         let mut b = round.full(7u64, w)?;
         b.reflect_start(Halo::ALL, w)?;
-        let mine = 2 * i64::from(w.me());
+        let mine = 2 * w.me();
         for index in 0..12i64 {
             for len in 1..4 {
                 let is_own = (0..len).all(|by| (index + by) % 6 / 2 * 2 == mine) && index % 2 + len <= 2;

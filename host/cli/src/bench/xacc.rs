@@ -205,7 +205,7 @@ fn copies(w: &mut Spmd<'_>, pairs: &Pairs, reflect: bool, gmove: bool) -> Result
             for _ in 0..times {
                 copy += memory.fetch(&mut flags, bytes)?;
                 // The planes beside the other rank's: one that it needs is new, and its own was read here.
-                let (mine, theirs) = (1 + i64::from(w.me()), 2 - i64::from(w.me()));
+                let (mine, theirs) = (1 + w.me(), 2 - w.me());
                 for (j, k) in (0..ROWS).flat_map(|j| (0..2 * ROWS).step_by(16).map(move |k| (j, k))) {
                     p[[mine, j, k]] = 0.5 * p[[theirs, j, k]] + 1.0;
                 }
