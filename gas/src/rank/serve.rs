@@ -163,6 +163,9 @@ impl<S> Rank<'_, S> {
     }
 
     /// Nothing is to be done: a pause, or a wait for messages.
+    // Apart from what sends, whose registers it would take.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn rest(&mut self) -> Result<(), GasError> {
         self.rest_for(|_| false)
     }
