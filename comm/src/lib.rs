@@ -38,6 +38,7 @@ mod log;
 pub mod migrate;
 #[cfg(feature = "modules")]
 pub mod module;
+mod node_name;
 mod outgoing;
 pub mod registry;
 pub mod relay;

@@ -3,16 +3,12 @@
 //! The task calls a handler that the host library has, whose arguments are those of the handler that
 //! is called there, behind what the host needs to call it. The reply is that of the other device.
 
-use crate::fault::Fault;
-use crate::handler::{Call, Enter, Handler, no_body};
-use crate::host::Host;
-use crate::host_call::HOST;
+use crate::handler::{Enter, Handler};
 use crate::migrate::{Encoder, Migratable, NamedBuffer};
-use crate::task::Task;
 use crate::task::wait::{Callee, Target};
 #[cfg(not(hamr_bare))]
 use crate::{
-    fault::Trace,
+    fault::{Fault, Trace},
     frame::{Frame, Reply},
     handler::{HandlerResult, SealedOutcome},
     migrate::{Decoder, Malformed},
@@ -27,59 +23,11 @@ use hamr_shared_abi::table::{hash, record_flag};
 pub const NAME: &str = "hamr::relay";
 /// The hash of its types, which are no Rust types: of its arguments' form.
 pub const SIGNATURE: u64 = hash(b"hamr::relay 1");
-/// The name of the handler that names devices ([`Task::next_node`]).
+/// The name of the handler that names devices ([`crate::Task::next_node`]).
 pub const NEXT_NODE: &str = "hamr::next_node";
 
 /// The name of a device, as far as it fits.
 pub type NodeName = heapless::String<64>;
-
-/// The handler of the host library that names devices: the open one of the lowest number from the argument on.
-struct NextNode;
-
-impl Handler for NextNode {
-    const NAME: &'static str = NEXT_NODE;
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HOST;
-    type Kind = Host<'static>;
-    type Args = (NodeId,);
-    type Output = Option<(NodeId, NodeName)>;
-    fn run(_: &mut Host<'_>, _: (NodeId,)) -> Self::Output {
-        no_body()
-    }
-}
-
-impl Task<'_> {
-    /// The name by which the host's program opened a device, this one (`task.node()`) or another of its runtime;
-    /// `None`: no such device is open. For devices with `Options::relay`.
-    ///
-    /// # Errors
-    /// Those of a call to the host; the device has not that option.
-    #[track_caller]
-    pub fn node_name(&self, node: NodeId) -> Result<Option<NodeName>, Fault> {
-        Ok(self.next_node(node)?.filter(|(found, _)| *found == node).map(|(_, name)| name))
-    }
-
-    /// The open device of the lowest number from `from` on, with its name; from `NodeId(1)` on, all of them:
-    ///
-    /// ```
-    /// # use hamr_comm::{Fault, NodeId, Task, info};
-    /// fn list(task: &mut Task) -> Result<(), Fault> {
-    ///     let mut from = NodeId(1);
-    ///     while let Some((node, name)) = task.next_node(from)? {
-    ///         info!("device {} is {}", node.0, name.as_str());
-    ///         from = NodeId(node.0 + 1);
-    ///     }
-    ///     Ok(())
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// As of [`Self::node_name`].
-    #[track_caller]
-    pub fn next_node(&self, from: NodeId) -> Result<Option<(NodeId, NodeName)>, Fault> {
-        Ok(self.sync(HOST, Call::<NextNode>::new((from,)))?)
-    }
-}
 
 /// The other device's reply, its value or error as the bytes `B`, or why there is none.
 #[cfg(not(hamr_bare))]
