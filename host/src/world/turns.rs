@@ -88,7 +88,7 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..1000 {
-                        *count.take(in_time()).expect("nobody takes 20 s") += 1;
+                        *count.take(in_time()).expect("no thread takes 20 s") += 1;
                     }
                 });
             }

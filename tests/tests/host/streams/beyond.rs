@@ -49,7 +49,7 @@ fn threads_beyond_the_streams_share_one() {
     assert_eq!(own.sync(echo::with(7u64)).expect("runs"), 7);
 }
 
-/// Replies to calls that nobody waits for are taken in by a thread that finds a buffer in use, whichever stream it has.
+/// Replies to calls without a waiter are taken in by a thread that finds a buffer in use, whichever stream it has.
 #[test]
 fn a_thread_beyond_the_streams_frees_what_its_calls_used() {
     let options = Options { streams: Some(1), ..small() };
