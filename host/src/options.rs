@@ -10,6 +10,7 @@ use hamr_comm::abi::rings::LogLevel;
 use hamr_comm::abi::tasks::MAX_TASKS;
 use hamr_comm::handshake::IdlePolicy;
 use hamr_comm::registry::Table;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -160,10 +161,10 @@ impl Options {
         (hamr_comm::am::MAX_QUEUES as u32 - 1).saturating_sub(self.tasks.min(MAX_TASKS) + 1).min(MAX_STREAMS)
     }
 
-    /// These with so many streams as have room in a window of this length, where the program has not said how many.
-    pub(crate) fn within(self, window_len: u64) -> Self {
+    /// These with so many streams as leave a heap where the link has one, where the program has not said how many.
+    pub(crate) fn within(self, has_heap: impl Fn(Range<u64>) -> bool) -> Self {
         let has_room = |streams: &u32| {
-            plan_of(&Self { streams: Some(*streams), ..self.clone() }).is_ok_and(|plan| plan.window_len() <= window_len)
+            plan_of(&Self { streams: Some(*streams), ..self.clone() }).is_ok_and(|plan| has_heap(plan.heap()))
         };
         let streams = self.streams();
         let streams = self.streams.or_else(|| (1..=streams).rev().find(has_room)).unwrap_or(streams);
@@ -253,11 +254,15 @@ mod tests {
             assert!(plan_of(&options).is_ok(), "{tasks} tasks");
             let len = |streams| plan_of(&Options { streams, ..options.clone() }).expect("allowed").window_len();
             for (window, streams) in [(len(Some(3)), 3), (len(Some(3)) - 1, 2), (len(None), options.streams())] {
-                assert_eq!(options.clone().within(window).streams, Some(streams), "{tasks} tasks, {window} bytes");
+                assert_eq!(
+                    options.clone().within(|heap| heap.end <= window).streams,
+                    Some(streams),
+                    "{tasks} tasks, {window} bytes"
+                );
             }
             // What was asked for is not changed, and what nothing fits is refused as it was.
-            assert_eq!(Options { streams: Some(7), ..options.clone() }.within(0).streams, Some(7));
-            assert_eq!(options.clone().within(0).streams, Some(options.streams()));
+            assert_eq!(Options { streams: Some(7), ..options.clone() }.within(|_| false).streams, Some(7));
+            assert_eq!(options.clone().within(|_| false).streams, Some(options.streams()));
         }
     }
 

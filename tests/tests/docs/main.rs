@@ -21,7 +21,7 @@ const ELSEWHERE: [(&str, &str, &str); 11] = [
     ("modules.md", "hamr_comm::module!", "tests/module/src/lib.rs"),
     ("modules.md", "dev.load_image", "tests/src/images.rs"),
     ("offload.md", "hamr::main", "tests/src/bin/starts.rs"),
-    ("worlds.md", "name = \"main\"", "tests/image/src/early.rs"),
+    ("worlds.md", "name = \"main\"", "tests/kernels/src/worlds.rs"),
     ("worlds.md", "hamr::world::main", "tests/src/bin/joins.rs"),
     ("xacc.md", "//! image/src/main.rs", "templates/program/image/src/main.rs"),
     ("xacc.md", "//! host/src/main.rs", "templates/program/host/src/main.rs"),

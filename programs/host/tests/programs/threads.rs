@@ -5,7 +5,9 @@ use std::process::Command;
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().expect("it runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && stderr.is_empty(), "{arguments:?}: {stdout}{stderr}");
+    // A machine with fewer processors than ranks says so.
+    let is_quiet = stderr.lines().all(|line| line.is_empty() || line.starts_with("hamr: oversubscribed: "));
+    assert!(output.status.success() && is_quiet, "{arguments:?}: {stdout}{stderr}");
     stdout.into_owned()
 }
 
