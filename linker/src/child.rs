@@ -15,24 +15,32 @@ use std::task::Poll;
 /// The number of the signal at a child's end, in all of Linux that this compiles for.
 const SIGCHLD: i32 = 17;
 const SIG_DFL: usize = 0;
+/// The mask is the one that is given, likewise.
+const SIG_SETMASK: i32 = 2;
 /// "No child processes", likewise.
 const ECHILD: i32 = 10;
 
 unsafe extern "C" {
     fn signal(number: i32, action: usize) -> usize;
+    /// Of sets as large as the largest that a C library has.
+    fn sigprocmask(how: i32, set: *const [u64; 16], before: *mut [u64; 16]) -> i32;
 }
 
-/// Starts a program. Where this one ignores SIGCHLD, the child does not: programs that wait for children of their own,
-/// as cargo does, fail with that. Blocked signals and an ignored SIGPIPE the standard library sets back.
+/// Starts a program. Where this one ignores SIGCHLD, or this thread blocks signals, the child does not: programs that
+/// wait for children of their own, as cargo does, fail with that, and one that blocks SIGTERM does not end by it. An
+/// ignored SIGPIPE the standard library sets back.
 ///
 /// # Errors
 /// As [`Command::spawn`].
 pub fn start(command: &mut Command) -> io::Result<Child> {
     is_there(command)?;
-    if is_ignored(std::fs::read_to_string("/proc/self/status").ok().as_deref()) {
+    if is_inherited(std::fs::read_to_string("/proc/thread-self/status").ok().as_deref()) {
         let reset = || {
-            // SAFETY: one system call, and SIG_DFL is an action of every signal.
-            unsafe { signal(SIGCHLD, SIG_DFL) };
+            // SAFETY: two system calls; SIG_DFL is an action of every signal, and the set is read only.
+            unsafe {
+                signal(SIGCHLD, SIG_DFL);
+                sigprocmask(SIG_SETMASK, &[0; 16], std::ptr::null_mut());
+            }
             Ok(())
         };
         // SAFETY: the closure runs after fork, where it may neither allocate nor take a lock, and does neither.
@@ -62,11 +70,13 @@ fn is_there(command: &Command) -> io::Result<()> {
     }
 }
 
-/// Does a process with this status ignore SIGCHLD? Unknown: as if it did.
-fn is_ignored(status: Option<&str>) -> bool {
-    let mask = status.and_then(|status| status.lines().find_map(|line| line.strip_prefix("SigIgn:")));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_none_or(|mask| mask >> (SIGCHLD - 1) & 1 != 0)
+/// Does a thread with this status ignore SIGCHLD, or block any signal? Unknown: as if it did.
+fn is_inherited(status: Option<&str>) -> bool {
+    let mask = |name| {
+        let text = status?.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(text.trim(), 16).ok()
+    };
+    mask("SigIgn:").is_none_or(|mask| mask >> (SIGCHLD - 1) & 1 != 0) || mask("SigBlk:") != Some(0)
 }
 
 /// Waits for a child's end. `None` where this process, or the system for it, took the exit status.
@@ -100,11 +110,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_says_whether_ends_of_children_are_ignored() {
-        let of = |mask: &str| is_ignored(Some(&format!("Name:\tx\nSigBlk:\tffffffffffffffff\nSigIgn:\t{mask}\n")));
-        assert!(of("0000000000010000") && of("ffffffffffffffff"));
-        assert!(!of("0000000000001000") && !of("fffffffffffeffff") && !of("0"));
-        assert!(is_ignored(None) && is_ignored(Some("")) && of("none"));
+    fn a_status_says_what_a_child_would_inherit() {
+        let of = |blocked: &str, ignored: &str| {
+            is_inherited(Some(&format!(
+                "Name:	x
+SigBlk:	{blocked}
+SigIgn:	{ignored}
+"
+            )))
+        };
+        let ignores = |mask: &str| of("0000000000000000", mask);
+        assert!(ignores("0000000000010000") && ignores("ffffffffffffffff"));
+        assert!(!ignores("0000000000001000") && !ignores("fffffffffffeffff") && !ignores("0"));
+        assert!(of("0000000000010000", "0") && of("0000000000004000", "0") && of("none", "0"));
+        assert!(is_inherited(None) && is_inherited(Some("")) && ignores("none"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::devices;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 unsafe extern "C" {
     safe fn fork() -> i32;
@@ -52,12 +53,23 @@ pub fn set(inherited: &str) {
     }
 }
 
-/// Does a process wait for its children as one does that a shell has started?
+/// Does a process wait for its children as one does that a shell has started? The C library of one that starts
+/// another blocks all signals for a moment, so it has a second for that. One that has ended does.
 pub fn waits_for_children(process: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let mask =
-        |name| status.lines().find_map(|line: &str| u64::from_str_radix(line.strip_prefix(name)?.trim(), 16).ok());
-    ["SigIgn:", "SigBlk:"].iter().filter_map(mask).all(|mask| mask >> (SIGCHLD - 1) & 1 == 0)
+    let sees = || {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let mask =
+            |name| status.lines().find_map(|line: &str| u64::from_str_radix(line.strip_prefix(name)?.trim(), 16).ok());
+        ["SigIgn:", "SigBlk:"].iter().filter_map(mask).all(|mask| mask >> (SIGCHLD - 1) & 1 == 0)
+    };
+    let begin = Instant::now();
+    while !sees() {
+        if begin.elapsed() > Duration::from_secs(1) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// The numbers of signals.
