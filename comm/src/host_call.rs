@@ -198,10 +198,13 @@ impl<'t> Task<'t> {
         let at = Place::caller();
         let begun = addressed::<H, _, _>(target, &call.args, |to, encode| self.begin(to, at, encode));
         let target = target.target();
-        match begun {
+        let pending = match begun {
             Ok((handle, key)) => Ok(Pending { handle, key, marks: self.marks(), target, _handler: PhantomData }),
             Err(ended) => Err(TaskCallError::Failed(ended.fault(target, H::NAME, &[]))),
-        }
+        };
+        // Its arguments' destructors may panic: a value that is returned already would not be dropped then.
+        drop(call);
+        pending
     }
 
     /// Waits for the result of a call.

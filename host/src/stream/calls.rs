@@ -242,31 +242,27 @@ pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Res
     // Not `with`: a closure is not inlined for certain.
     let arguments = Short::of(&call);
     let name = stream.enter().offload::<H>(stream.device(), &arguments);
-    let Some(name) = name else { return offload_in_any_way(stream, &call, CallOptions::default()) };
+    let Some(name) = name else { return offload_with(stream, call, CallOptions::default()) };
     let pending = Pending::new(stream, name);
     // Its arguments' destructors may panic: the call has its owner by now.
     drop(call);
     Ok(pending)
 }
 
+#[cold]
+#[inline(never)]
 pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     stream: S,
     call: Call<H>,
     options: CallOptions,
 ) -> Result<Pending<H, S>, SubmitError> {
-    offload_in_any_way(stream, &call, options)
-}
-
-#[cold]
-#[inline(never)]
-fn offload_in_any_way<H: Handler, S: StreamRef>(
-    stream: S,
-    call: &Call<H>,
-    options: CallOptions,
-) -> Result<Pending<H, S>, SubmitError> {
     let until = options.deadline.map(wait::in_time);
-    let arguments = Encoded::of(stream.device(), call);
-    offload_encoded(stream, &arguments, options, until)
+    let arguments = Encoded::of(stream.device(), &call);
+    let pending = offload_encoded(stream, &arguments, options, until);
+    drop(arguments);
+    // As above: a value that is returned already is not dropped where they panic.
+    drop(call);
+    pending
 }
 
 /// [`offload_with`] of arguments that were encoded before.
