@@ -67,3 +67,9 @@ pub fn host_in_a_call(test: &str, variable: &str, value: &str) -> (Child, u32) {
     let device = lines.map_while(Result::ok).find_map(|l| l.strip_prefix("device ").and_then(|pid| pid.parse().ok()));
     (host, device.expect("the helper prints its device's process"))
 }
+
+/// What a program wrote to standard error, without the line that this machine has fewer processors than ranks.
+pub fn said(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    text.split_inclusive('\n').filter(|line| !line.starts_with("hamr: oversubscribed: ")).collect()
+}

@@ -30,7 +30,7 @@ fn a_device_starts_again_from_the_file_that_was_checked() {
     for spec in ["shm", "qemu:riscv64"] {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, built) = (folder.path().join("image"), devices::built(spec).1);
-        std::fs::copy(built.split_once(' ').expect("a path").1, &path).expect("a copy");
+        std::fs::copy(built.splitn(3, ' ').nth(2).expect("a path"), &path).expect("a copy");
         let options = Options { start_deadline: START_TIMEOUT, ..options() };
         let node = runtime().open_with(spec, Image::file(&path).expect("an image"), options).expect("a device");
         for other in [None, Some("no image")] {

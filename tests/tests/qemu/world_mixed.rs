@@ -4,7 +4,7 @@ use hamr::{CallError, Image, Options, World, WorldOptions};
 use hamr_comm::abi::ids::RankId;
 use hamr_kernels::faults::divide;
 use hamr_tests::spy::{Memory, Spy};
-use hamr_tests::{devices, lanes, peers};
+use hamr_tests::{devices, lanes, peers, processes};
 use hamr_tests_kernels::lanes::{FAILURES, call_all, fail_at};
 use hamr_tests_kernels::worlds::place;
 use std::process::{Command, Stdio};
@@ -109,7 +109,7 @@ fn run_mixes_images_and_programs() {
         command.arg("run").args(options).arg(PROGRAM).args(arguments).stdin(Stdio::null());
         let output = command.output().expect("it runs");
         // A line for each image that is not up to date.
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = processes::said(&output.stderr);
         let said: String = text.lines().filter(|line| !line.starts_with("hamr: building image")).collect();
         (output.status.code(), said)
     };

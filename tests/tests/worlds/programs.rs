@@ -16,10 +16,7 @@ fn run(options: &[&str], arguments: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
     command.arg("run").args(options).arg(PROGRAM).args(arguments).stdin(Stdio::null());
     let mut output = command.output().expect("it runs");
-    // This machine may have fewer processors than ranks.
-    let lines = text(&output.stderr);
-    let lines = lines.split_inclusive('\n').filter(|line| !line.starts_with("hamr: oversubscribed: "));
-    output.stderr = lines.collect::<String>().into_bytes();
+    output.stderr = processes::said(&output.stderr).into_bytes();
     output
 }
 

@@ -118,6 +118,7 @@ fn whoever_is_killed_nothing_is_left() {
         longest = longest.max(begin.elapsed());
         assert!(begin.elapsed() < GONE, "round {round}: {:?}", begin.elapsed());
         let said = std::io::read_to_string(launcher.0.stderr.take().expect("piped")).expect("text");
+        let said = processes::said(said.as_bytes());
         if victim == launcher.0.id() {
             launchers += 1;
             assert_eq!(status.code(), None, "round {round}: {said}");
