@@ -36,11 +36,10 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
     is_there(command)?;
     if is_inherited(std::fs::read_to_string("/proc/thread-self/status").ok().as_deref()) {
         let reset = || {
-            // SAFETY: two system calls; SIG_DFL is an action of every signal, and the set is read only.
-            unsafe {
-                signal(SIGCHLD, SIG_DFL);
-                sigprocmask(SIG_SETMASK, &[0; 16], std::ptr::null_mut());
-            }
+            // SAFETY: one system call, and SIG_DFL is an action of every signal.
+            unsafe { signal(SIGCHLD, SIG_DFL) };
+            // SAFETY: one system call, which reads a set; no old one is asked for.
+            unsafe { sigprocmask(SIG_SETMASK, &[0; 16], std::ptr::null_mut()) };
             Ok(())
         };
         // SAFETY: the closure runs after fork, where it may neither allocate nor take a lock, and does neither.
