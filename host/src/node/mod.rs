@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 /// One attached device. `Send + Sync`: threads share it by reference and each calls through streams
 /// of its own. What is called on the node itself goes through the calling thread's stream
 /// ([`Self::local`]). Any number of threads may do so: those that come when all of
-/// [`Options::streams`](crate::Options::streams) are in use have one stream together, with a lock, as a
+/// [`Options::streams`](field@crate::Options::streams) are in use have one stream together, with a lock, as a
 /// [`SharedStream`] is (not with `Options::tasks` 0, where they are refused).
 ///
 /// Dropping it stops a device that this runtime started; calls still in flight end with

@@ -95,7 +95,7 @@ pub(crate) fn reap_local(device: &Device) {
     });
 }
 
-/// The calling thread's stream of one device; beyond [`Options::streams`](crate::Options::streams) one that it
+/// The calling thread's stream of one device; beyond [`Options::streams`](field@crate::Options::streams) one that it
 /// shares with other threads.
 #[derive(Clone)]
 pub struct LocalStream<'n> {
