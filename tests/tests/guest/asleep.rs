@@ -200,7 +200,7 @@ fn no_notification_is_lost() {
     assert!(notifications >= u64::from(ROUNDS) / 10 * 9, "the device was not notified: {notifications} times");
     match rig.is_notified() {
         true => {
-            assert!(waits >= u64::from(ROUNDS) / 20, "this host did not sleep: {waits} times");
+            assert!(waits >= u64::from(ROUNDS) / 100, "this host did not sleep: {waits} times");
             assert!(interrupts >= waits / 10 * 9, "this host slept {waits} times and was notified {interrupts} times");
         }
         false => assert_eq!(interrupts, 0, "interrupts are off"),
