@@ -165,7 +165,7 @@ fn unanswered(device: &Device, index: u32) -> u32 {
 ///
 /// A body waits for one call, in front of which nothing is, so it needs a quiet one. The program takes quiet ones as long
 /// as those that it has left with calls in flight fit into its share beside them; then it takes these, and bodies find
-/// all of theirs.
+/// all of theirs. Threads beyond do the same with the few that they may have of those for bodies, of which one is left.
 fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) -> Option<usize> {
     if room == 0 {
         return None;
@@ -179,9 +179,9 @@ fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) ->
         }
     }
     match user {
-        User::Program if busy_count < room => quiet.or(busy),
-        User::Program => busy.or(quiet),
-        User::Body | User::Beyond => quiet,
+        User::Body => quiet,
+        User::Program | User::Beyond if busy_count < room => quiet.or(busy),
+        User::Program | User::Beyond => busy.or(quiet),
     }
 }
 
@@ -250,6 +250,28 @@ mod tests {
                     let found = (0..=bodies).filter(|_| take(&mut pairs, User::Body, bodies).is_some()).count();
                     assert_eq!(found, bodies, "{streams} {dropped} {rounds}");
                 }
+            }
+        }
+    }
+
+    /// As the device's pairs are shared out (`QueuePairs::new`).
+    #[test]
+    fn bodies_keep_a_pair_whatever_threads_beyond_have_left_behind() {
+        for (streams, bodies) in [(1, 1), (1, 2), (2, 3), (8, 17)] {
+            let beyond = QueuePairs::new(streams, bodies).limits[User::Beyond as usize] as usize;
+            let (streams, bodies) = (streams as usize, bodies as usize);
+            for rounds in 0..=bodies + 1 {
+                let mut pairs: Vec<Pair> = vec![Ok(true); streams + bodies];
+                (0..streams).for_each(|_| _ = take(&mut pairs, User::Program, streams));
+                for _ in 0..rounds {
+                    // The last thread ends with a call in flight, and another one comes.
+                    if let Some(index) = take(&mut pairs, User::Beyond, beyond) {
+                        pairs[index] = Ok(false);
+                    }
+                }
+                assert_eq!(take(&mut pairs, User::Beyond, beyond).is_some(), beyond != 0, "{streams} {bodies} {rounds}");
+                let found = (0..=bodies).filter(|_| take(&mut pairs, User::Body, bodies).is_some()).count();
+                assert!(found >= bodies - beyond && found >= 1, "{found} of {bodies}, {streams} {rounds}");
             }
         }
     }
