@@ -242,7 +242,12 @@ pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Res
     // Not `with`: a closure is not inlined for certain.
     let arguments = Short::of(&call);
     let name = stream.enter().offload::<H>(stream.device(), &arguments);
-    let Some(name) = name else { return offload_in_any_way(stream, &call, CallOptions::default()) };
+    let Some(name) = name else {
+        let pending = offload_in_any_way(stream, &call, CallOptions::default());
+        // A value that is returned is leaked where what is dropped behind it panics.
+        drop(call);
+        return pending;
+    };
     let pending = Pending::new(stream, name);
     // Its arguments' destructors may panic: the call has its owner by now.
     drop(call);
@@ -254,7 +259,10 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     call: Call<H>,
     options: CallOptions,
 ) -> Result<Pending<H, S>, SubmitError> {
-    offload_in_any_way(stream, &call, options)
+    let pending = offload_in_any_way(stream, &call, options);
+    // As above.
+    drop(call);
+    pending
 }
 
 #[cold]
