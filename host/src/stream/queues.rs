@@ -34,9 +34,11 @@ impl QueuePairs {
     /// The queue pairs of a device with so many of them for streams of the program, and of bodies.
     pub(crate) fn new(streams: u32, bodies: u32) -> Self {
         measure_polls();
-        let slots = (0..=streams + bodies).map(|_| QueueSlot::Fresh).collect();
+        // Where there are no bodies, the plan has one more.
+        let slots = (0..=streams + bodies.max(1)).map(|_| QueueSlot::Fresh).collect();
         // Bodies keep one. Two: a stream that its last thread has just left is not closed at once.
-        let limits = [streams, bodies, bodies.saturating_sub(1).min(2)];
+        let beyond = if bodies == 0 { 1 } else { bodies.saturating_sub(1).min(2) };
+        let limits = [streams, bodies, beyond];
         Self { slots: Mutex::new(slots), limits, beyond: Mutex::default() }
     }
 
