@@ -271,7 +271,11 @@ mod tests {
                         pairs[index] = Ok(false);
                     }
                 }
-                assert_eq!(take(&mut pairs, User::Beyond, beyond).is_some(), beyond != 0, "{streams} {bodies} {rounds}");
+                assert_eq!(
+                    take(&mut pairs, User::Beyond, beyond).is_some(),
+                    beyond != 0,
+                    "{streams} {bodies} {rounds}"
+                );
                 let found = (0..=bodies).filter(|_| take(&mut pairs, User::Body, bodies).is_some()).count();
                 assert!(found >= bodies - beyond && found >= 1, "{found} of {bodies}, {streams} {rounds}");
             }

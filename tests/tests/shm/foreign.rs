@@ -167,12 +167,8 @@ fn forked_objects() {
             true
         }),
         ("pending is_done", |o| of(o).pending.is_done()),
-        ("pending wait", |o| {
-            is_told(o.take().expect("nothing has taken it").pending.wait())
-        }),
-        ("pending future", |o| {
-            is_told(pollster::block_on(&mut o.as_mut().expect("nothing has taken it").pending))
-        }),
+        ("pending wait", |o| is_told(o.take().expect("nothing has taken it").pending.wait())),
+        ("pending future", |o| is_told(pollster::block_on(&mut o.as_mut().expect("nothing has taken it").pending))),
         ("ping", |o| of(o).node.ping().is_err_and(is_of_another_process)),
         ("another shared stream", |o| of(o).node.shared_stream().is_err_and(is_of_another_process)),
         ("a stream", |o| of(o).node.stream().is_err_and(is_of_another_process)),

@@ -447,7 +447,8 @@ fn stays(_: &mut Context) {
 #[test]
 fn ranks_that_stay_are_left_behind_two_seconds_after_their_world() {
     let world = world(4);
-    let calls: Vec<_> = world.nodes().iter().map(|node| node.shared_stream().expect("free").offload(stays::with())).collect();
+    let calls: Vec<_> =
+        world.nodes().iter().map(|node| node.shared_stream().expect("free").offload(stays::with())).collect();
     std::thread::sleep(Duration::from_millis(200));
     let begin = Instant::now();
     drop(world);
