@@ -173,7 +173,8 @@ impl Options {
 
     pub(crate) fn plan(&self) -> Plan {
         Plan {
-            streams: self.streams(),
+            // Threads beyond that number share one of those for bodies.
+            streams: self.streams().saturating_add((self.tasks == 0).into()),
             ring: self.ring,
             tickets: self.tickets,
             chunk: self.chunk,

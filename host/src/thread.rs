@@ -11,7 +11,7 @@ use hamr_device_fw::hosted::thread::serve;
 use hamr_qemu::origin::Origin;
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,8 @@ impl Launcher for ThreadLauncher {
         let thread = std::thread::Builder::new().name(request.device.into()).spawn(serve);
         let thread = thread.map_err(Error::io("starting the thread of a rank"))?;
         let state = Mutex::new(State::Runs(thread));
-        Ok(Box::new(ThreadLink { window, doorbells, stop, end, state, origin: Origin::here() }))
+        let (asked, origin) = (OnceLock::new(), Origin::here());
+        Ok(Box::new(ThreadLink { window, doorbells, stop, asked, end, state, origin }))
     }
 }
 
@@ -65,6 +66,8 @@ struct ThreadLink {
     window: Window<Shared>,
     doorbells: Arc<Doorbells>,
     stop: Arc<AtomicBool>,
+    /// Since when the thread is to leave.
+    asked: OnceLock<Instant>,
     /// Readable when the thread has ended.
     end: Arc<OwnedFd>,
     state: Mutex<State>,
@@ -142,14 +145,19 @@ impl Link for ThreadLink {
         *state = State::Ended(how.clone());
         Peer::Gone(how)
     }
+    fn terminate(&self) {
+        self.asked.get_or_init(Instant::now);
+        self.stop.store(true, Ordering::Release);
+        self.notify();
+    }
     /// A handler that does not return keeps its thread, and with it the memory, which the thread has
     /// mapped for itself.
     fn stop(&self, limit: Duration) {
-        self.stop.store(true, Ordering::Release);
-        self.notify();
+        self.terminate();
         let begin = Instant::now();
+        let asked = *self.asked.get_or_init(|| begin);
         while self.peer() == Peer::Alive {
-            if begin.elapsed() > LEAVE.min(limit) {
+            if asked.elapsed() > LEAVE || begin.elapsed() > limit {
                 let how = "its thread was left in a handler that does not return";
                 tracing::warn!(how, "ending a rank");
                 *self.state() = State::Ended(how.into());

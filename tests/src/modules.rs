@@ -6,6 +6,7 @@ use hamr::{BufferError, CallError, Error, FaultReport, Image, ImageFile, Module,
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault};
+use hamr_tests_kernels::wait_at;
 use hamr_tests_xacc::claims::keeps;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
@@ -164,6 +165,25 @@ pub fn waits(spec: &str) {
         assert_eq!(pending.wait().expect("it ends first"), 1);
         unload.join().expect("a thread").expect("unloaded");
     });
+}
+
+/// An unload that the device came to late took that module away: another one in its place stays.
+pub fn late(spec: &str) {
+    let node = open(spec);
+    let module = load(&node);
+    let gate = Gate::new(&node);
+    let stream = node.shared_stream().expect("free");
+    let busy = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+    gate.wait_for(1);
+    let error = module.unload_within(Duration::from_millis(10)).expect_err("the device is busy");
+    assert!(matches!(error, Error::Module { .. }), "{error}");
+    gate.open();
+    assert_eq!(busy.wait().expect("runs"), 1);
+    let other = load(&node);
+    module.unload().expect("it may be unloaded again");
+    let twice = other.named::<Twice>(&path_of("twice")).expect("it has it");
+    assert_eq!(twice.sync((21,)).expect("it was not unloaded"), 42);
+    other.unload().expect("nothing runs");
 }
 
 /// What is submitted and not waited for runs before the module goes.

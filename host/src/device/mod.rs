@@ -255,6 +255,11 @@ impl Device {
         self.open_queues.pass();
         #[cfg(feature = "device-logs")]
         self.release_logs();
+        if self.link.outlives_host() {
+            // The window goes: what was answered in an epoch that had ended before the node counts, too.
+            let last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+            self.take_snapshot(last.0);
+        }
         self.link.release();
     }
 }

@@ -102,7 +102,12 @@ impl Device {
             if !self.is_lost() || self.restart_within(left()) {
                 return Ok(());
             }
-            let is_back = !self.loss.reason().by_program && self.link.is_back(left());
+            let may_be_back = !self.loss.reason().by_program;
+            if may_be_back && let Some(last) = self.last_epoch_within(left()) {
+                // A device that is back may have other memory.
+                self.take_snapshot(last.0);
+            }
+            let is_back = may_be_back && self.link.is_back(left());
             let tried = is_back.then(|| self.begin_again(left()));
             if let Some(Ok(())) = tried {
                 return Ok(());

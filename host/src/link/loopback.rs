@@ -118,7 +118,7 @@ impl TaskThread {
         thread::Builder::new().name("hamr-tasks".into()).spawn(move || {
             let mut clock = || begin.elapsed().as_micros() as u64;
             for turn in turns {
-                let _running = runner.run();
+                let running = runner.run();
                 let (mut poller, served) = match turn {
                     Turn::Run(poller, served) => (poller, Some(served)),
                     Turn::End(poller) => (poller, None),
@@ -133,6 +133,8 @@ impl TaskThread {
                         None => Some(poller.end_tasks(&mut clock)),
                     }))
                 });
+                // Before the thread that waits goes on: it states then that it runs the device.
+                drop(running);
                 if outcomes.send((poller, outcome)).is_err() {
                     return;
                 }

@@ -82,6 +82,11 @@ impl Node {
     pub(super) fn control_call<H: Handler>(&self, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
         let device = &*self.device;
         let until = device.options.deadline.map(crate::stream::in_time);
+        if !device.is_here() {
+            // Another thread may have the submitter, which is not in this copy of the process.
+            let site = device.site::<H>("submitting");
+            return Err(SubmitError::DeviceLost { site, why: device.loss_reason() }.into());
+        }
         let late = || CallError::Deadline(device.site::<H>("submitting"));
         let mut taken = self.common.control.take(until).ok_or_else(late)?;
         let no_room =

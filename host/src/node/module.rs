@@ -107,16 +107,7 @@ impl Node {
         H: Handler,
         H::Output: HandlerResult<Error = Refusal>,
     {
-        self.ask_with::<H>(module, args, CallOptions::default())
-    }
-
-    /// [`Self::ask`] with options.
-    fn ask_with<H>(&self, module: &str, args: H::Args, options: CallOptions) -> Result<ValueOf<H>, Error>
-    where
-        H: Handler,
-        H::Output: HandlerResult<Error = Refusal>,
-    {
-        self.sync_with(Call::<H>::new(args), options).map_err(|why| self.module_error(module, text(why)))
+        self.sync(Call::<H>::new(args)).map_err(|why| self.module_error(module, text(why)))
     }
 
     fn module_error(&self, module: &str, why: String) -> Error {
@@ -177,8 +168,13 @@ impl Module<'_> {
     ///
     /// # Errors
     /// [`Error::Module`] when calls are in flight after `limit`: the module stays loaded, without being
-    /// callable, and may be unloaded again.
+    /// callable, and may be unloaded again. The same when the device has not come to the unload by then: it
+    /// takes the module away later.
     pub fn unload_within(&self, limit: Duration) -> Result<(), Error> {
+        if !self.node.device().is_here() {
+            // Of a copy of the process no device has modules, and another thread's unload does not go on there.
+            return Ok(());
+        }
         let begin = Instant::now();
         // Its drop may run code of the program: a buffer of a memory hook.
         let before = loop {
@@ -233,7 +229,11 @@ impl Unloading<'_> {
         }
         if self.module.is_of_this_epoch() {
             let left = limit.saturating_sub(begin.elapsed()).max(SHORTEST_ASK);
-            node.ask_with::<Unload>(name, (*number,), CallOptions::deadline(left))?;
+            let asked = node.sync_with(Call::<Unload>::new((*number,)), CallOptions::deadline(left));
+            // Sent, it takes the module away once the device comes to it. A second one would be of the module that has the
+            // number by then.
+            self.is_gone = matches!(asked, Err(CallError::Deadline(_)));
+            asked.map_err(|why| node.module_error(name, text(why)))?;
         }
         self.is_gone = true;
         Ok(())

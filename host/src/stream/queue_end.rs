@@ -74,6 +74,11 @@ impl QueueEnd {
         self.number
     }
 
+    /// It is in place of one that has calls, of which it knows none: none of their names is at its first position.
+    pub(super) fn know_no_names(&mut self) {
+        self.earlier = Name::NUMBER / 2;
+    }
+
     /// The epoch that it submits in.
     #[inline(always)]
     pub(super) fn epoch(&self) -> SubmitterEpoch {

@@ -34,9 +34,11 @@ impl QueuePairs {
     /// The queue pairs of a device with so many of them for streams of the program, and of bodies.
     pub(crate) fn new(streams: u32, bodies: u32) -> Self {
         measure_polls();
-        let slots = (0..=streams + bodies).map(|_| QueueSlot::Fresh).collect();
+        // Where there are no bodies, the plan has one more.
+        let slots = (0..=streams + bodies.max(1)).map(|_| QueueSlot::Fresh).collect();
         // Bodies keep one. Two: a stream that its last thread has just left is not closed at once.
-        let limits = [streams, bodies, bodies.saturating_sub(1).min(2)];
+        let beyond = if bodies == 0 { 1 } else { bodies.saturating_sub(1).min(2) };
+        let limits = [streams, bodies, beyond];
         Self { slots: Mutex::new(slots), limits, beyond: Mutex::default() }
     }
 
@@ -165,7 +167,7 @@ fn unanswered(device: &Device, index: u32) -> u32 {
 ///
 /// A body waits for one call, in front of which nothing is, so it needs a quiet one. The program takes quiet ones as long
 /// as those that it has left with calls in flight fit into its share beside them; then it takes these, and bodies find
-/// all of theirs.
+/// all of theirs. Threads beyond do the same with the few that they may have of those for bodies, of which one is left.
 fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) -> Option<usize> {
     if room == 0 {
         return None;
@@ -179,9 +181,9 @@ fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) ->
         }
     }
     match user {
-        User::Program if busy_count < room => quiet.or(busy),
-        User::Program => busy.or(quiet),
-        User::Body | User::Beyond => quiet,
+        User::Body => quiet,
+        User::Program | User::Beyond if busy_count < room => quiet.or(busy),
+        User::Program | User::Beyond => busy.or(quiet),
     }
 }
 
@@ -250,6 +252,32 @@ mod tests {
                     let found = (0..=bodies).filter(|_| take(&mut pairs, User::Body, bodies).is_some()).count();
                     assert_eq!(found, bodies, "{streams} {dropped} {rounds}");
                 }
+            }
+        }
+    }
+
+    /// As the device's pairs are shared out (`QueuePairs::new`).
+    #[test]
+    fn bodies_keep_a_pair_whatever_threads_beyond_have_left_behind() {
+        for (streams, bodies) in [(1, 1), (1, 2), (2, 3), (8, 17)] {
+            let beyond = QueuePairs::new(streams, bodies).limits[User::Beyond as usize] as usize;
+            let (streams, bodies) = (streams as usize, bodies as usize);
+            for rounds in 0..=bodies + 1 {
+                let mut pairs: Vec<Pair> = vec![Ok(true); streams + bodies];
+                (0..streams).for_each(|_| _ = take(&mut pairs, User::Program, streams));
+                for _ in 0..rounds {
+                    // The last thread ends with a call in flight, and another one comes.
+                    if let Some(index) = take(&mut pairs, User::Beyond, beyond) {
+                        pairs[index] = Ok(false);
+                    }
+                }
+                assert_eq!(
+                    take(&mut pairs, User::Beyond, beyond).is_some(),
+                    beyond != 0,
+                    "{streams} {bodies} {rounds}"
+                );
+                let found = (0..=bodies).filter(|_| take(&mut pairs, User::Body, bodies).is_some()).count();
+                assert!(found >= bodies - beyond && found >= 1, "{found} of {bodies}, {streams} {rounds}");
             }
         }
     }

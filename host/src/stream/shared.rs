@@ -152,7 +152,8 @@ impl SharedStream {
             state
         } else {
             spare.get_or_init(|| {
-                let submitter = fresh_submitter(device, *index).ok().map(Box::new);
+                let mut submitter = fresh_submitter(device, *index).ok().map(Box::new);
+                submitter.iter_mut().for_each(|submitter| submitter.calls.end.know_no_names());
                 Mutex::new(State { submitter, block: None })
             })
         };

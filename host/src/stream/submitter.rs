@@ -541,8 +541,12 @@ impl Submitter {
             return outcome;
         }
         self.follow_epoch(device);
-        let none = || Err(CallError::Corrupt(device.site::<H>("reading the reply"), "no result".into()));
-        self.calls.take::<H>(device, name).unwrap_or_else(none)
+        let none = |site| match device.is_here() {
+            true => Err(CallError::Corrupt(site, "no result".into())),
+            // Of a stream that another thread used when the process was copied.
+            false => Err(ended_error(device, site, EpochEnd::Lost)),
+        };
+        self.calls.take::<H>(device, name).unwrap_or_else(|| none(device.site::<H>("reading the reply")))
     }
 
     /// See [`Calls::abandon`].

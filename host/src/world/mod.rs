@@ -197,6 +197,8 @@ impl Drop for World {
             return;
         }
         self.watched.close();
+        // All of them leave at once: each is waited for on its own.
+        self.nodes().iter().filter(|node| node.is_thread()).for_each(|node| node.device().link.terminate());
         if let Some(watcher) = self.watcher.take() {
             watcher.thread().unpark();
             // A panic of the thread has printed its own message; the ranks end with their nodes.

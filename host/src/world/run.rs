@@ -139,6 +139,12 @@ impl World {
         if self.is_in_body() { Some(Instant::now()) } else { until }
     }
 
+    /// In a copy of the process.
+    #[cold]
+    pub(super) fn refused_in_copy<E>(&self) -> RunError<E> {
+        self.not_sent(0, self.of_another_process().why)
+    }
+
     pub(super) fn refused_in_body<E>(&self) -> RunError<E> {
         self.not_sent(0, "a body that a rank called cannot wait for the run that goes on".into())
     }
@@ -146,7 +152,7 @@ impl World {
     /// Takes the lock, and leaves what a failed run has left behind; waits until this time at most.
     pub(super) fn begin_run<E>(&self, before: Before, until: Option<Instant>) -> Result<Turn<'_, Runs>, RunError<E>> {
         if !self.origin.is_here() {
-            return Err(self.not_sent(0, self.of_another_process().why));
+            return Err(self.refused_in_copy());
         }
         let until = self.may_wait_until(until);
         let late = || match self.is_in_body() {

@@ -95,6 +95,9 @@ where
 {
     /// Has it ended, so that [`Self::wait`] returns at once? Never waits.
     pub fn is_done(&self) -> bool {
+        if !self.world.origin.is_here() {
+            return true;
+        }
         if let Some(mut runs) = self.world.runs.take(Some(Instant::now())) {
             runs.open.look(&mut Context::from_waker(Waker::noop()));
             self.world.end_run(&mut runs);
@@ -115,6 +118,10 @@ where
     /// # Errors
     /// As for [`Self::wait`].
     pub fn wait_all(self) -> Result<Vec<ValueOf<H>>, RunError<ErrorOf<H>>> {
+        if !self.world.origin.is_here() {
+            // Another thread may have the turn, which is not in this copy of the process.
+            return Err(self.world.refused_in_copy());
+        }
         if self.world.is_in_body() && !self.is_done() {
             return Err(self.world.refused_in_body());
         }

@@ -5,7 +5,10 @@ use hamr::{Error, Node, Options, Runtime, WorldOptions};
 use hamr_tests::conformance::{options, until};
 use hamr_tests::{devices, foreign, processes};
 use hamr_tests_kernels::echo;
+use hamr_tests_kernels::waits::sleeps;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, kill_process, kill_process_group, setrlimit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a test gives to the process that it starts.
@@ -17,6 +20,14 @@ fn open() -> Node {
 
 fn is_of_another_process(error: impl ToString) -> bool {
     error.to_string().contains("another process opened it")
+}
+
+/// A call of before the fork has the value that had come, or that error.
+fn is_told(outcome: Result<u64, hamr::CallError>) -> bool {
+    match outcome {
+        Ok(value) => value == 1,
+        Err(why) => is_of_another_process(why),
+    }
 }
 
 fn given() -> String {
@@ -120,6 +131,8 @@ struct Objects {
     shared: hamr::SharedStream,
     buffer: hamr::Buffer<u32>,
     work: hamr::PendingWork<()>,
+    /// The first call of the shared stream.
+    pending: hamr::Pending<echo<u64>, hamr::SharedStream>,
 }
 
 #[test]
@@ -129,7 +142,7 @@ fn forked_objects() {
     fn of(objects: &Option<Objects>) -> &Objects {
         objects.as_ref().expect("nothing has taken it")
     }
-    let uses: [(&str, Use); 21] = [
+    let uses: [(&str, Use); 25] = [
         ("shared sync", |o| of(o).shared.sync(echo::with(2u64)).is_err()),
         ("shared offload", |o| match of(o).shared.offload(echo::with(2u64)) {
             Ok(pending) => pending.wait().is_err(),
@@ -153,6 +166,10 @@ fn forked_objects() {
             drop(o.take());
             true
         }),
+        ("pending is_done", |o| of(o).pending.is_done()),
+        ("pending wait", |o| is_told(o.take().expect("nothing has taken it").pending.wait())),
+        ("pending future", |o| is_told(pollster::block_on(&mut o.as_mut().expect("nothing has taken it").pending))),
+        ("ping", |o| of(o).node.ping().is_err_and(is_of_another_process)),
         ("another shared stream", |o| of(o).node.shared_stream().is_err_and(is_of_another_process)),
         ("a stream", |o| of(o).node.stream().is_err_and(is_of_another_process)),
         ("streams", |o| of(o).node.streams().is_empty()),
@@ -171,6 +188,7 @@ fn forked_objects() {
     ];
     let (node, world) = (open(), devices::runtime().world_of_threads(2).expect("a world"));
     let (shared, buffer) = (node.shared_stream().expect("a stream"), node.buffer(&[5u32, 6]).expect("room"));
+    let pending = shared.offload(echo::with(1u64)).expect("sent");
     let (stop, goes_on) = std::sync::mpsc::channel::<()>();
     let (begun, has_begun) = std::sync::mpsc::channel();
     let (threads, is_blocked) = (shared.clone(), given() == "blocked");
@@ -183,12 +201,23 @@ fn forked_objects() {
         drop(block);
     });
     has_begun.recv().expect("it begins");
+    // Another thread pings, by a handle of its own.
+    let handle = devices::runtime().nodes().into_iter().find(|found| found.info().node == node.info().node);
+    let (handle, stops) = (handle.expect("it is open"), Arc::new(AtomicBool::new(false)));
+    let pings = std::thread::spawn({
+        let stops = stops.clone();
+        move || {
+            while !stops.load(Ordering::Relaxed) {
+                handle.ping().expect("it runs");
+            }
+        }
+    });
     let (ended, end) = std::sync::mpsc::channel::<()>();
     let end = std::sync::Mutex::new(end);
     // Behind the block, of another thread.
     let late = node.shared_stream().expect("a stream");
     let work = late.run_on_host(move || drop(end.lock().map(|end| end.recv()))).expect("it begins");
-    let mut objects = Some(Objects { node, world, shared, buffer, work });
+    let mut objects = Some(Objects { node, world, shared, buffer, work, pending });
     for (what, act) in uses {
         // The thread has the lock in some of them, if not in a block.
         for _ in 0..if is_blocked { 1 } else { 10 } {
@@ -199,7 +228,7 @@ fn forked_objects() {
         }
     }
     // Words that were there before the fork: the child's stores are its own.
-    let Objects { node, world, shared, buffer, work } = objects.expect("the parent has taken nothing");
+    let Objects { node, world, shared, buffer, work, pending } = objects.expect("the parent has taken nothing");
     let words = node.words(buffer.ptr()).expect("its own");
     let child = foreign::forked(|| {
         words.get(0).expect("a word").store(99);
@@ -210,11 +239,40 @@ fn forked_objects() {
     assert_eq!(buffer.read().map_err(|e| e.to_string()), Ok(vec![5, 6]));
     stop.send(()).expect("it listens");
     thread.join().expect("no panic");
+    stops.store(true, Ordering::Relaxed);
+    pings.join().expect("no panic");
+    assert_eq!(pending.wait().map_err(|e| e.to_string()), Ok(1));
     ended.send(()).expect("it listens");
     work.wait().expect("the function has ended");
     assert_eq!(shared.sync(echo::with(4u64)).map_err(|e| e.to_string()), Ok(4));
     assert!(world.run(echo::with(5u64)).is_ok());
     drop(late);
+}
+
+#[test]
+fn a_started_run_of_a_fork_has_an_error_at_once() {
+    foreign::succeeds("forked_run", (GIVEN, ""));
+}
+
+#[test]
+#[ignore = "run by a_started_run_of_a_fork_has_an_error_at_once"]
+fn forked_run() {
+    let world: &'static hamr::World = Box::leak(Box::new(devices::runtime().world_of_threads(2).expect("a world")));
+    let mut started = Some(world.start(sleeps::with(3_000_000)).expect("sent"));
+    // Has the turn of runs, and waits for the one that was started.
+    let other = std::thread::spawn(|| world.run(echo::with(5u64)).map_err(|e| e.to_string()));
+    std::thread::sleep(Duration::from_millis(300));
+    let child = foreign::forked(|| i32::from(!started.as_ref().expect("there").is_done()));
+    assert_eq!(foreign::code_of(child), Some(0), "there is nothing to wait for");
+    let begin = Instant::now();
+    let child = foreign::forked(|| {
+        let outcome = started.take().expect("once").wait();
+        i32::from(!outcome.is_err_and(is_of_another_process))
+    });
+    assert_eq!(foreign::code_of(child), Some(0));
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    assert!(started.take().expect("the parent has it").wait().is_ok());
+    assert_eq!(other.join().expect("no panic"), Ok(5));
 }
 
 #[test]

@@ -35,6 +35,11 @@ fn an_unload_waits_for_a_call_or_says_that_it_runs() {
 }
 
 #[test]
+fn a_late_unload_takes_no_other_module() {
+    modules::late("shm");
+}
+
+#[test]
 fn calls_that_no_thread_waits_for_run_first() {
     modules::detached("shm");
 }

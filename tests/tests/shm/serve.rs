@@ -210,3 +210,43 @@ fn a_device_that_dies_between_two_hosts_is_started_again() {
     assert_ne!(node.info().pid, pid);
     assert_eq!(node.sync(echo::with(7u64)).expect("runs"), 7);
 }
+
+/// A call whose reply is there, which no stream has taken in.
+fn answered(node: &Node) -> hamr::Pending<echo<u64>, hamr::SharedStream> {
+    let pending = node.shared_stream().expect("free").offload(echo::with(1u64)).expect("sent");
+    until("its reply is there", || pending.is_done());
+    pending
+}
+
+#[test]
+fn a_reply_counts_behind_the_end_of_its_device_and_host() {
+    for dies in [false, true] {
+        let node = attach(&keep("shm", &options()), Options { restart: false, ..options() }).expect("it has no host");
+        let pending = answered(&node);
+        if dies {
+            let pid = Pid::from_raw(node.info().pid as i32).expect("a process");
+            kill_process(pid, Signal::KILL).expect("a process of ours");
+            until("the loss is noticed", || !node.is_alive());
+        }
+        drop(node);
+        assert_eq!(pending.wait().map_err(|e| e.to_string()), Ok(1), "dies: {dies}");
+    }
+}
+
+#[test]
+fn a_reply_counts_behind_the_keeper_that_followed() {
+    let name = format!("follows-{}", std::process::id());
+    let keep = |mut keeper: hamr::serve::Keeper| std::thread::spawn(move || keeper.run(|_| ()));
+    let first = keep(keeper("shm", &options(), &name));
+    let node = attach(&format!("at:{name}"), options()).expect("it has no host");
+    let pending = answered(&node);
+    stop(&name).expect("it is kept");
+    first.join().expect("no panic").expect("asked to end");
+    until("the loss is noticed", || !node.is_alive());
+    let second = keep(keeper("shm", &options(), &name));
+    node.wait_until_back(LONG).expect("it is there again");
+    assert_eq!(pending.wait().map_err(|e| e.to_string()), Ok(1));
+    drop(node);
+    stop(&name).expect("it is kept");
+    second.join().expect("no panic").expect("asked to end");
+}

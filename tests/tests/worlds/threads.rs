@@ -436,3 +436,22 @@ fn a_barrier_that_is_tried_again_is_the_same_one() {
     });
     assert_eq!(told.recv_timeout(Duration::from_secs(3)), Ok(Ok(0)), "rank 0 waits for more barriers of rank 1");
 }
+
+/// Neither returns nor waits for long.
+#[offload]
+fn stays(_: &mut Context) {
+    std::thread::sleep(Duration::from_secs(20));
+}
+
+/// All at once, and not one after the other.
+#[test]
+fn ranks_that_stay_are_left_behind_two_seconds_after_their_world() {
+    let world = world(4);
+    let calls: Vec<_> =
+        world.nodes().iter().map(|node| node.shared_stream().expect("free").offload(stays::with())).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let begin = Instant::now();
+    drop(world);
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    drop(calls);
+}

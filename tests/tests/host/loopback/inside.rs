@@ -149,3 +149,38 @@ fn a_handler_that_drops_its_node_is_told() {
         }));
     }
 }
+
+/// Has an exclusive view, gives another thread time, and copies into the view.
+#[offload]
+fn puts_late_into_its_view(cx: &mut Context, words: [u64; 2]) -> Result<(u64, bool), Fault> {
+    let pointer = BufferPtr::<u64>::from_wire(WireBuffer::from_words(words));
+    let view = cx.view_mut(pointer)?;
+    view[0] = 1;
+    std::thread::sleep(Duration::from_micros(200));
+    let outcome = NODE.get().expect("a node").put(&[2], pointer);
+    let is_busy = matches!(outcome, Err(Error::Buffer { why: BufferError::Busy, .. }));
+    Ok((view[0], is_busy))
+}
+
+/// Ends at once. Its thread gives way to all others.
+#[offload]
+fn gives_way(_task: &mut hamr_comm::Task) {
+    let _ = rustix::process::nice(19);
+}
+
+/// The thread that ran a task leaves the gate before the one that waits goes on.
+#[test]
+fn a_handler_behind_a_task_is_refused_a_copy_into_what_it_views() {
+    let mut one = rustix::thread::sched_getaffinity(None).expect("a set");
+    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| one.is_set(*cpu)).expect("one");
+    one.clear();
+    one.set(first);
+    rustix::thread::sched_setaffinity(None, &one).expect("one of its own");
+    let node = NODE.get_or_init(|| open(options()));
+    let buffer = node.buffer(&[0u64]).expect("room");
+    for n in 0..2000 {
+        node.sync(gives_way::with()).expect("runs");
+        let outcome = node.sync(puts_late_into_its_view::with(buffer.ptr().wire().words())).expect("runs");
+        assert_eq!(outcome, (1, true), "behind task {n}");
+    }
+}

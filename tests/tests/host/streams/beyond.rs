@@ -49,6 +49,17 @@ fn threads_beyond_the_streams_share_one() {
     assert_eq!(own.sync(echo::with(7u64)).expect("runs"), 7);
 }
 
+/// Also where no task can call the host.
+#[test]
+fn threads_beyond_the_streams_share_one_without_tasks() {
+    let options = Options { streams: Some(1), tasks: 0, ..small() };
+    let card = Card::new(&small(), false);
+    let node = card.attach("card", options);
+    let _own = node.stream().expect("free");
+    let beside = || node.sync(echo::with(7u64)).map_err(|e| e.to_string());
+    assert_eq!(std::thread::scope(|scope| scope.spawn(beside).join().expect("no panic")), Ok(7));
+}
+
 /// Replies to calls without a waiter are taken in by a thread that finds a buffer in use, whichever stream it has.
 #[test]
 fn a_thread_beyond_the_streams_frees_what_its_calls_used() {
