@@ -319,10 +319,13 @@ fn why(bits: i32) -> &'static str {
 /// Memory for the payload of a message whose handler runs: one at a time.
 pub(crate) fn handler_buffer(bytes: usize) -> *mut u8 {
     let words = bytes.div_ceil(16).max(1);
-    BUFFER.with_borrow_mut(|buffer| {
+    let lent = BUFFER.try_with(|buffer| {
+        let mut buffer = buffer.borrow_mut();
         if buffer.len() < words {
             *buffer = vec![0; words];
         }
-        buffer.as_mut_ptr().cast()
-    })
+        buffer.as_mut_ptr()
+    });
+    // Behind this thread's destructors, as functions of `atexit` are, there is none any more.
+    lent.unwrap_or_else(|_| vec![0; words].leak().as_mut_ptr()).cast()
 }
