@@ -84,6 +84,17 @@ extern "C" fn forked() {
     job::become_copy();
 }
 
+/// What the launcher of ranks needs, whatever it was started with: the exit statuses of its children, and an error where nothing
+/// reads what it says.
+pub(crate) fn prepare_launcher() {
+    if disposition(libc::SIGCHLD) == libc::SIG_IGN {
+        // SAFETY: the default takes nothing.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+    // SAFETY: it is ignored. Ranks get the default: the standard library sets it back in what it starts.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// Handles a signal whose disposition is the default.
 fn catch(signal: c_int, handler: libc::sighandler_t, flags: c_int) {
     if disposition(signal) != libc::SIG_DFL {

@@ -8,7 +8,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: a start of C programs is a C function that is given C functions.
 
-use crate::die::die;
+use crate::die::{die, say};
 use crate::{board, exit, job, progress};
 use hamr::world::ProgramError;
 use hamr::{Error, Image, Options, Runtime, World, WorldOptions};
@@ -194,10 +194,11 @@ fn arguments(argc: c_int, argv: *mut *mut c_char) -> Vec<OsString> {
 /// Starts as many copies of this program as the environment says, as the ranks of a world, and returns
 /// their exit code.
 fn launch(arguments: &[OsString]) -> c_int {
+    exit::prepare_launcher();
     match start(arguments) {
         Ok(code) => code.into(),
         Err(why) => {
-            eprintln!("{why}");
+            say(&why.to_string());
             2
         }
     }
@@ -217,7 +218,7 @@ fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
         ProgramError::Failed(failed) => world.node(failed.rank.0).last_crash().and_then(|crash| crash.exit_code()),
         ProgramError::Start(_) => None,
     };
-    eprintln!("{why}");
+    say(&why.to_string());
     Ok(code.filter(|code| *code != 0).unwrap_or(2))
 }
 
