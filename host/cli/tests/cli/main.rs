@@ -150,6 +150,19 @@ fn a_device_gets_the_options_from_every_command_that_starts_it() {
     }
 }
 
+/// By the variables that a program reads.
+#[test]
+fn a_program_that_is_debugged_gets_what_was_typed() {
+    let demo = image().display().to_string();
+    let options = ["--device", "loopback", "--image", &demo, "--option", "heap=2M", "--wait", "sleep", "--spin", "7"];
+    let run = hamr(&[&["debug", "axpy"], &options[..], &["--", "env"]].concat());
+    let image = format!("IMAGE={demo}");
+    for set in ["DEBUG=axpy", "DEVICE=loopback", &image, "HEAP=2M", "WAIT=sleep", "SPIN=7us"] {
+        assert!(run.stdout.lines().any(|line| line == format!("HAMR_{set}")), "{set} in {run:?}");
+    }
+    refused(&hamr(&["debug", "--image", "hamr-demo", "--", "env"]), &["expected a file", "--image hamr-demo"]);
+}
+
 #[test]
 fn help_and_version_succeed() {
     for arguments in [&["--help"][..], &["dot", "--help"], &["--version"], &["help", "inspect"], &["help", "options"]] {
