@@ -58,7 +58,12 @@ pub fn is_same(a: &Path, b: &Path) -> bool {
 
 /// The path of a file that may not be there, in a folder that is.
 fn resolved(path: &Path) -> Option<PathBuf> {
-    let path = std::path::absolute(path).ok()?;
+    let mut path = std::path::absolute(path).ok()?;
+    // A link to nothing is followed when it is written. The system follows no more.
+    for _ in 0..40 {
+        let Ok(to) = std::fs::read_link(&path) else { break };
+        path = path.parent()?.join(to);
+    }
     Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
 
@@ -165,12 +170,17 @@ mod tests {
         write(&at("a"), b"").expect("written");
         std::fs::hard_link(at("a"), at("hard")).expect("a link");
         std::os::unix::fs::symlink(at("a"), at("soft")).expect("a link");
+        std::os::unix::fs::symlink("../new", at("in/link")).expect("a link");
+        std::os::unix::fs::symlink(at("circle"), at("circle")).expect("a link");
         for (one, other, same) in [
             ("a", "in/../a", true),
             ("a", "hard", true),
             ("a", "soft", true),
             ("new", "in/../new", true),
             ("new", "other", false),
+            ("new", "in/link", true),
+            ("other", "in/link", false),
+            ("new", "circle", false),
             ("a", "new", false),
             ("in/new", "new", false),
         ] {

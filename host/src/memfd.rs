@@ -9,6 +9,8 @@ use crate::Error;
 use hamr_comm::abi::ids::RankId;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 /// The prefix of every window's memfd name; `inspect` searches for it.
 pub(crate) const MEMFD_PREFIX: &str = "hamr:";
@@ -18,7 +20,12 @@ pub(crate) fn make_window(device: &str, len: u64) -> Result<OwnedFd, Error> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let name = format!("{MEMFD_PREFIX}{device}");
     let memfd = rustix::fs::memfd_create(&name, flags).map_err(Error::os("making a memfd"))?;
-    rustix::fs::ftruncate(&memfd, len).map_err(Error::os(format!("sizing a window of {len} bytes")))?;
+    let sizing = Error::os(format!("sizing a window of {len} bytes"));
+    // Beyond the limit (`ulimit -f`) the system would end this process by a signal.
+    if getrlimit(Resource::Fsize).current.is_some_and(|most| len > most) {
+        return Err(sizing(Errno::FBIG));
+    }
+    rustix::fs::ftruncate(&memfd, len).map_err(sizing)?;
     rustix::fs::flock(&memfd, FlockOperation::NonBlockingLockExclusive).map_err(Error::os("locking the window"))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&memfd, seals).map_err(Error::os("sealing the window"))?;

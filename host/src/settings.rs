@@ -89,6 +89,12 @@ impl Setting {
         }
     }
 
+    /// The variable that sets the same, and its value.
+    #[cfg(feature = "cli")]
+    pub(crate) fn in_environment(&self) -> (&'static str, &str) {
+        (self.row.variable, &self.value)
+    }
+
     /// Sets its field.
     pub fn apply(&self, options: &mut Options) {
         // The value was read before.

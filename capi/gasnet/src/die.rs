@@ -8,6 +8,9 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+/// How long what the program has printed may take to be written, at the end of a process that was used wrongly.
+const LONGEST: Duration = Duration::from_secs(2);
+
 /// `rank 1 of 4`.
 static NAME: OnceLock<String> = OnceLock::new();
 
@@ -25,8 +28,21 @@ pub(crate) fn name() -> &'static str {
 #[cold]
 #[inline(never)]
 pub(crate) fn die(why: &str) -> ! {
-    flush();
-    say(&format!("*** FATAL ERROR ({}): {why}", name()));
+    let line = format!("*** FATAL ERROR ({}): {why}", name());
+    // Nothing may read what the program has printed, or a thread may wait for input with its stream locked.
+    let late = line.clone();
+    let guard = std::thread::Builder::new().spawn(move || {
+        std::thread::sleep(LONGEST);
+        abort(&late)
+    });
+    if guard.is_ok() {
+        flush();
+    }
+    abort(&line)
+}
+
+fn abort(line: &str) -> ! {
+    say(line);
     // SAFETY: the function takes nothing.
     unsafe { libc::abort() }
 }

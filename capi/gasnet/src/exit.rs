@@ -44,6 +44,11 @@ const OUTSIDE: [c_int; 8] = [
 
 unsafe extern "C" {
     fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
 }
 
 /// The rank's process; not one that the program forks.
@@ -62,6 +67,8 @@ pub(crate) fn prepare() {
     job::with_world(board::find);
     // SAFETY: the function stays, and ignores its argument.
     unsafe { on_exit(at_exit, null_mut()) };
+    // SAFETY: the function stays, and changes atomics and a thread's own value.
+    unsafe { pthread_atfork(None, None, Some(forked)) };
     catch(libc::SIGQUIT, quit as extern "C" fn(c_int) as libc::sighandler_t, 0);
     for signal in OUTSIDE {
         let handler = outside as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
@@ -71,6 +78,21 @@ pub(crate) fn prepare() {
     if let Err(why) = without_signals(|| listener.spawn(listen)) {
         die(&format!("the system has no thread for the end of the job: {why}"));
     }
+}
+
+extern "C" fn forked() {
+    job::become_copy();
+}
+
+/// What the launcher of ranks needs, whatever it was started with: the exit statuses of its children, and an error where nothing
+/// reads what it says.
+pub(crate) fn prepare_launcher() {
+    if disposition(libc::SIGCHLD) == libc::SIG_IGN {
+        // SAFETY: the default takes nothing.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+    // SAFETY: it is ignored. Ranks get the default: the standard library sets it back in what it starts.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
 /// Handles a signal whose disposition is the default.

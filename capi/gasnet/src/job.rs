@@ -35,6 +35,8 @@ unsafe impl Sync for Job {}
 static JOB: OnceLock<Job> = OnceLock::new();
 /// Several threads may call.
 static HAS_THREADS: AtomicBool = AtomicBool::new(false);
+/// This process was forked by the rank.
+static IS_COPY: AtomicBool = AtomicBool::new(false);
 static MEDIUM: AtomicUsize = AtomicUsize::new(0);
 /// The lock of PAR: 1 is held.
 static LOCK: AtomicU32 = AtomicU32::new(0);
@@ -118,7 +120,19 @@ fn job() -> &'static Job {
 #[cold]
 #[inline(never)]
 fn elsewhere() -> ! {
+    if IS_COPY.load(Ordering::Relaxed) {
+        die(
+            "a process that a rank has forked is no rank, and may call nothing of this library but puts, gets and gasnet_exit",
+        );
+    }
     die("only the thread of main may call this library, but for puts and gets; in GASNET_PAR any thread may")
+}
+
+/// This process is one that the rank has forked: it may not call, as the rank's messages would come to both.
+pub(crate) fn become_copy() {
+    IS_COPY.store(true, Ordering::Relaxed);
+    IS_MAIN.set(false);
+    HAS_THREADS.store(false, Ordering::Relaxed);
 }
 
 /// The world as a handler of a signal may use it, on any thread; `None`: this process is no rank.
@@ -319,10 +333,13 @@ fn why(bits: i32) -> &'static str {
 /// Memory for the payload of a message whose handler runs: one at a time.
 pub(crate) fn handler_buffer(bytes: usize) -> *mut u8 {
     let words = bytes.div_ceil(16).max(1);
-    BUFFER.with_borrow_mut(|buffer| {
+    let lent = BUFFER.try_with(|buffer| {
+        let mut buffer = buffer.borrow_mut();
         if buffer.len() < words {
             *buffer = vec![0; words];
         }
-        buffer.as_mut_ptr().cast()
-    })
+        buffer.as_mut_ptr()
+    });
+    // Behind this thread's destructors, as functions of `atexit` are, there is none any more.
+    lent.unwrap_or_else(|_| vec![0; words].leak().as_mut_ptr()).cast()
 }

@@ -8,7 +8,7 @@ use crate::die::die;
 use crate::errors::ERR_NOT_READY;
 use crate::job::{self, restriction};
 use hamr_comm::abi::sync::{AtomicU32, AtomicU64, Ordering};
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ffi::c_int;
 
 /// `gex_HSL_t`: `GEX_HSL_INITIALIZER` has this state.
@@ -19,14 +19,16 @@ const GONE: u32 = OPEN + 2;
 #[repr(C)]
 struct Lock {
     state: AtomicU32,
+    /// Its place among those that its holder has taken, from 1 on.
     depth: AtomicU32,
-    /// The thread that holds it.
+    /// The thread that holds it; 0: none, or one that has not stated it yet.
     owner: AtomicU64,
 }
 
 std::thread_local! {
-    /// What this thread holds, in order.
-    static MINE: RefCell<Vec<*const Lock>> = const { RefCell::new(Vec::new()) };
+    /// How many this thread holds. It has no destructor: those of a thread's values, and functions of `atexit`, take locks,
+    /// too.
+    static COUNT: Cell<u32> = const { Cell::new(0) };
 }
 
 fn this_thread() -> u64 {
@@ -57,7 +59,8 @@ impl Lock {
             return false;
         }
         self.owner.store(this_thread(), Ordering::Relaxed);
-        MINE.with_borrow_mut(|mine| mine.push(self));
+        COUNT.set(COUNT.get() + 1);
+        self.depth.store(COUNT.get(), Ordering::Relaxed);
         if job::is_here() {
             job::restrict(restriction::LOCK);
         }
@@ -131,13 +134,15 @@ unsafe extern "C" fn gex_HSL_Unlock(lock: *mut Lock) {
     if !lock.is_mine() {
         die("gex_HSL_Unlock: this thread has not the lock");
     }
-    let left = MINE.with_borrow_mut(|mine| match mine.pop() {
-        Some(last) if std::ptr::eq(last, lock) => mine.len(),
-        _ => die("gex_HSL_Unlock: another lock was taken later"),
-    });
-    if left == 0 && job::is_here() {
+    if lock.depth.load(Ordering::Relaxed) != COUNT.get() {
+        die("gex_HSL_Unlock: another lock was taken later");
+    }
+    COUNT.set(COUNT.get() - 1);
+    if COUNT.get() == 0 && job::is_here() {
         job::lift(restriction::LOCK);
     }
+    // Before it is open: this thread may ask for it while the next holder has not stated itself.
+    lock.owner.store(0, Ordering::Relaxed);
     lock.state.store(OPEN, Ordering::Release); // H2, partner H1
 }
 

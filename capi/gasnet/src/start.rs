@@ -8,7 +8,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: a start of C programs is a C function that is given C functions.
 
-use crate::die::die;
+use crate::die::{die, say};
 use crate::{board, exit, job, progress};
 use hamr::world::ProgramError;
 use hamr::{Error, Image, Options, Runtime, World, WorldOptions};
@@ -194,10 +194,11 @@ fn arguments(argc: c_int, argv: *mut *mut c_char) -> Vec<OsString> {
 /// Starts as many copies of this program as the environment says, as the ranks of a world, and returns
 /// their exit code.
 fn launch(arguments: &[OsString]) -> c_int {
+    exit::prepare_launcher();
     match start(arguments) {
         Ok(code) => code.into(),
         Err(why) => {
-            eprintln!("{why}");
+            say(&why.to_string());
             2
         }
     }
@@ -217,7 +218,7 @@ fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
         ProgramError::Failed(failed) => world.node(failed.rank.0).last_crash().and_then(|crash| crash.exit_code()),
         ProgramError::Start(_) => None,
     };
-    eprintln!("{why}");
+    say(&why.to_string());
     Ok(code.filter(|code| *code != 0).unwrap_or(2))
 }
 
@@ -234,7 +235,9 @@ fn default_segment(ranks: usize) -> u64 {
 
 /// Does the system map the segments of all ranks twice, as the launcher does, and what a process has beside them?
 fn fits(ranks: usize, segment: u64) -> bool {
-    let Some(len) = (segment + board::BYTES).checked_mul(ranks as u64) else { return false };
+    let len = (segment + board::BYTES).checked_mul(ranks as u64);
+    // Beyond the limit the system would end this process by a signal.
+    let Some(len) = len.filter(|len| *len as f64 <= limit(libc::RLIMIT_FSIZE)) else { return false };
     // SAFETY: the name ends with a zero.
     let file = unsafe { libc::memfd_create(c"segments".as_ptr(), libc::MFD_CLOEXEC) };
     if file == -1 {
@@ -312,13 +315,16 @@ fn memory(text: &str, ranks: usize) -> Option<u64> {
 
 /// Bytes that this process may map, and that a file may have, which its ranks inherit; infinite: there is no limit.
 fn allowed() -> f64 {
-    let limits = [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_FSIZE].map(|of| {
-        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: a structure of its own.
-        unsafe { libc::getrlimit(of, &raw mut limit) };
-        if limit.rlim_cur == libc::RLIM_INFINITY { f64::INFINITY } else { limit.rlim_cur as f64 / 2.0 }
-    });
+    let limits = [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_FSIZE].map(|of| limit(of) / 2.0);
     limits.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// What the system lets this process have of a resource.
+fn limit(of: libc::__rlimit_resource_t) -> f64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a structure of its own.
+    unsafe { libc::getrlimit(of, &raw mut limit) };
+    if limit.rlim_cur == libc::RLIM_INFINITY { f64::INFINITY } else { limit.rlim_cur as f64 }
 }
 
 /// Bytes of the host's memory.

@@ -19,8 +19,23 @@ use std::ptr::null_mut;
 const MAX_NOTE: usize = 1024;
 
 std::thread_local! {
-    /// What the next put tells its target: a handler, and data.
-    static NOTE: RefCell<Option<(u8, Vec<u8>)>> = const { RefCell::new(None) };
+    /// What the next put tells its target. It has no destructor: functions of `atexit` put, too.
+    static NOTE: RefCell<Note> = const { RefCell::new(Note { handler: 0, len: 0, data: [0; MAX_NOTE] }) };
+}
+
+/// A handler, 0 for none, and its data.
+struct Note {
+    handler: u8,
+    len: usize,
+    data: [u8; MAX_NOTE],
+}
+
+/// The handler and data that were set, if any, which are used once.
+fn take_note() -> Option<(u8, Vec<u8>)> {
+    NOTE.with_borrow_mut(|note| match std::mem::take(&mut note.handler) {
+        0 => None,
+        handler => Some((handler, note.data.get(..note.len).unwrap_or_default().to_vec())),
+    })
 }
 
 /// One side of a transfer is in a rank's segment.
@@ -68,7 +83,7 @@ impl Transfer<'_> {
         }
         std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
         // Without bytes nothing else has looked at the rank, which may be none.
-        if let Some((handler, data)) = NOTE.take().filter(|_| self.rank < self.tm.size()) {
+        if let Some((handler, data)) = take_note().filter(|_| self.rank < self.tm.size()) {
             request(self.function, self.tm, self.rank, handler, Payload::Medium(&data), 0, &NOTE_ARGS);
         }
     }
@@ -181,7 +196,7 @@ unsafe extern "C" fn hamr_gex_vis_strided(
         // SAFETY: a team, or NULL.
         match unsafe { tm.as_ref() } {
             Some(tm) => Transfer { function, tm, rank, is_put: is_put != 0 }.end(),
-            None if is_put != 0 => drop(NOTE.take()),
+            None if is_put != 0 => drop(take_note()),
             None => {}
         }
         return;
@@ -242,5 +257,12 @@ unsafe extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source: *cons
     }
     // SAFETY: the caller's promise.
     let data = unsafe { bytes(source, len) };
-    NOTE.set((handler != 0).then(|| (handler, data.to_vec())));
+    NOTE.with_borrow_mut(|note| {
+        note.handler = handler;
+        // Without a handler there may be no data.
+        if let Some(to) = note.data.get_mut(..len).filter(|_| handler != 0) {
+            note.len = len;
+            to.copy_from_slice(data);
+        }
+    });
 }

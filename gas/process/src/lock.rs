@@ -58,6 +58,14 @@ impl Pinner for Locker {
     }
 }
 
+impl Drop for Locker {
+    fn drop(&mut self) {
+        for range in std::mem::take(&mut self.locked) {
+            self.unlock(range.start, range.end);
+        }
+    }
+}
+
 fn pointer(at: u64) -> *mut std::ffi::c_void {
     without_provenance_mut(at as usize)
 }
@@ -89,6 +97,17 @@ mod tests {
         locker.unpin(page(0)..page(4), ());
         assert_eq!(locked() - before, 24, "it was unpinned before");
         locker.unpin(page(2)..page(8), ());
+        assert_eq!(locked(), before);
+    }
+
+    #[test]
+    fn what_is_given_back_to_the_program_is_not_locked() {
+        let before = locked();
+        let mut owner = crate::Owner::new(4 * 4096);
+        let all = owner.exposed().range();
+        assert!(owner.moved(1, &[], Some(all.clone())) && owner.moved(2, &[], Some(all)));
+        assert_eq!(locked() - before, 16);
+        drop(owner);
         assert_eq!(locked(), before);
     }
 

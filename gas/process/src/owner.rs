@@ -10,8 +10,9 @@ use crate::lock::Locker;
 /// Memory that others copy to, and what of it is pinned for them.
 #[derive(Debug)]
 pub struct Owner {
-    exposed: Exposed,
+    /// Before the memory: it is unlocked while it is there.
     locker: Locker,
+    exposed: Exposed,
     /// What is pinned, and for whom.
     pinned: Vec<(u32, Range<u64>)>,
 }
@@ -19,7 +20,7 @@ pub struct Owner {
 impl Owner {
     /// Exposes so many bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { exposed: Exposed::new(bytes), locker: Locker::new(), pinned: Vec::new() }
+        Self { locker: Locker::new(), exposed: Exposed::new(bytes), pinned: Vec::new() }
     }
 
     /// The memory.

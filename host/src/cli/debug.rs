@@ -2,9 +2,9 @@
 //! or under a program of the user's.
 
 use super::call;
-use super::{Cli, Failure};
-use crate::Image;
+use super::{Cli, Failure, file_in};
 use crate::debugger::{Debugger, VARIABLE};
+use crate::{Image, Setting};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 
@@ -54,9 +54,22 @@ fn run_program(program: &OsString, arguments: &[OsString], args: &Args, cli: &Cl
     let stop_in = args.call.handler.as_deref().unwrap_or("1");
     let mut command = std::process::Command::new(program);
     command.args(arguments).env(VARIABLE, stop_in);
+    // What was typed goes before what the environment says.
     if cli.is_device_chosen {
         command.env("HAMR_DEVICE", &cli.global.device);
     }
+    if let Some(image) = &cli.global.image {
+        if file_in(image).is_none() {
+            let image = image.display();
+            return Err(Failure::new(format!(
+                "expected a file as the image of the program's devices, got `--image {image}`"
+            )));
+        }
+        command.env("HAMR_IMAGE", image);
+    }
+    command.envs(cli.global.settings.iter().map(Setting::in_environment));
+    command.envs(cli.global.wait.map(|wait| ("HAMR_WAIT", format!("{wait:?}").to_lowercase())));
+    command.envs(cli.global.spin.map(|micros| ("HAMR_SPIN", format!("{micros}us"))));
     let why = command.exec();
     Err(Failure::new(format!("expected a program, {}: {why}", program.display())))
 }

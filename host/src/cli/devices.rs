@@ -34,10 +34,10 @@ fn side_by_side(specs: &[String], cli: &Cli) -> Result<(), Failure> {
     for spec in specs {
         cli.runtime.target(spec)?;
     }
-    let image = cli.image()?;
+    let (image, options) = (cli.image()?, cli.global.apply(Options::default()));
     let nodes: Vec<Result<Node, String>> = std::thread::scope(|scope| {
-        let (runtime, image) = (&cli.runtime, &image);
-        let open = |spec: &'_ String| runtime.open(spec, image.clone()).map_err(|e| e.to_string());
+        let (image, options) = (&image, &options);
+        let open = |spec: &'_ String| cli.open_on(spec, image.clone(), options.clone()).map_err(|why| why.to_string());
         let start = |spec| std::thread::Builder::new().spawn_scoped(scope, move || open(spec));
         let starting: Vec<_> = specs.iter().map(start).collect();
         let panicked = |_| Err("a thread that started a device panicked".into());

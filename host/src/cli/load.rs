@@ -5,7 +5,7 @@
 use super::call::module_of;
 use super::devices::{rows, to_json};
 use super::{Cli, Failure, duration, file_in, one_line};
-use crate::{Image, ImageFile, Node};
+use crate::{Image, ImageFile, Node, Options};
 use hamr_comm::abi::image::ImageKind;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     };
     cli.target_of(&device)?;
     let next = args.next.as_deref().map(Image::of_argument).transpose()?;
-    let node = cli.open_on(&device, image, crate::Options::default())?;
+    let node = cli.open_on(&device, image, cli.global.apply(Options::default()))?;
     let loaded = next.map(|next| load_next(&next, &node)).transpose()?;
     cli.warn(&node);
     let (info, ping) = (node.info(), node.ping()?);
@@ -75,7 +75,7 @@ fn load_next(image: &Image, node: &Node) -> Result<Duration, Failure> {
 fn load_module(module: &OsStr, image: Option<&OsStr>, cli: &Cli) -> Result<(), Failure> {
     let image = image.map_or_else(|| cli.image(), |image| Ok(Image::of_argument(image)?))?;
     let file = module_of(module, cli)?;
-    let node = cli.open_on(&cli.global.device, image, crate::Options::default())?;
+    let node = cli.open_on(&cli.global.device, image, cli.global.apply(Options::default()))?;
     let begin = Instant::now();
     let module = node.load_module(&Image::file(file.path)?)?;
     let took = begin.elapsed();

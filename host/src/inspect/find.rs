@@ -5,6 +5,7 @@ use crate::memfd::MEMFD_PREFIX;
 use crate::window::{self, WindowState, split_rank};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::abi::world::MAX_RANKS;
+use rustix::fs::SealFlags;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -59,7 +60,7 @@ fn collect(processes: impl Iterator<Item = u32>) -> Vec<Found> {
         // A process that ends meanwhile, or belongs to another user, has no descriptors to show.
         let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for path in descriptors.flatten().map(|d| d.path()) {
-            let Some(name) = device_name(&path) else { continue };
+            let Some(name) = device_name(&path).filter(|_| is_sealed(&path)) else { continue };
             let Ok(record) = std::fs::metadata(&path) else { continue };
             let holder = Holder { pid, path, name, size: record.len() };
             windows.entry((record.dev(), record.ino())).or_default().push(holder);
@@ -76,6 +77,12 @@ pub(crate) fn device_name(path: &Path) -> Option<String> {
     let (file, rank) = split_rank(path);
     let name = name_of(&std::fs::read_link(file).ok()?)?;
     Some(rank.map_or(name.clone(), |rank| format!("{name} rank {rank}")))
+}
+
+/// Can no one make it shorter, as is so of each window that a host makes? Another file would be copied before it is read.
+fn is_sealed(window: &Path) -> bool {
+    let seals = crate::io::open(window).and_then(|file| Ok(rustix::fs::fcntl_get_seals(&file)?));
+    seals.is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
 }
 
 fn name_of(link: &Path) -> Option<String> {
@@ -119,5 +126,34 @@ fn found(holders: &[Holder], first: &Holder, window: &Window<Shared>, rank: Opti
         epoch: state.host.epoch,
         host_state: state.host.state.text(),
         device_state: state.device.state.text(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::map_window;
+    use hamr_comm::abi::ids::NodeId;
+    use hamr_comm::abi::world::{Range, RankKind, RankPlan, WorldLayout};
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    /// It is copied before it is read, once for each rank that it says it has; whoever lists windows waits for that.
+    #[test]
+    fn a_file_that_its_owner_may_truncate_is_no_live_window() {
+        let plan = RankPlan {
+            kind: RankKind::HOSTED,
+            node: NodeId(0),
+            home_len: 1 << 20,
+            segment: Range { off: 1 << 19, len: 1 << 16 },
+        };
+        let plans = [plan; 64];
+        let layout = WorldLayout::plan(&plans).expect("a sound plan");
+        let memfd = memfd_create("hamr:forged", MemfdFlags::CLOEXEC).expect("a memfd");
+        ftruncate(&memfd, layout.len()).expect("room");
+        let memory = map_window(&memfd, layout.len(), true).expect("it maps");
+        layout.write(&plans, 1, &memory).expect("inside");
+        let found = windows_of(std::process::id());
+        let forged = found.iter().filter(|found| found.name.starts_with("forged")).count();
+        assert_eq!(forged, 0, "of {} windows", found.len());
     }
 }

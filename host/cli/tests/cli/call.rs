@@ -89,6 +89,8 @@ fn every_bad_call_is_one_clear_line() {
         (&["axpy", "1", "[2]"], &["3 values, got 2", "axpy(a: f64, x: BufferPtr<f64>, y: BufferPtr<f64>)"]),
         (&["isa", "3"], &["0 values, got 1"]),
         (&["axpy", "one", "[2]", "[3]"], &["value 1 (`a: f64`)", "a number", "`one`"]),
+        (&["axpy", "1e999", "[2]", "[3]"], &["value 1 (`a: f64`)", "a number", "`1e999`"]),
+        (&["fill<f32>", "1e39", "[0]"], &["value 1", "a number", "`1e39`"]),
         (&["axpy", "1", "2", "[3]"], &["value 2 (`x: BufferPtr<f64>`)", "a list", "@PATH", "`2`"]),
         (&["axpy", "1", "[2", "[3]"], &["`,`", "the end"]),
         (&["axpy", "1", "[2] 3", "[3]"], &["nothing behind", "`3`"]),

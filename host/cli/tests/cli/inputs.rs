@@ -264,6 +264,19 @@ fn an_output_that_takes_nothing_is_no_panic() {
     }
 }
 
+/// A limit of files' sizes (`ulimit -f`) ends no program that opens a device: the system would by a signal.
+#[test]
+fn a_limit_below_a_window_is_an_error_of_its_opening() {
+    for (limit, arguments) in [("0", "call ping 5"), ("1024", "devices"), ("1024", "run -n 2 \"$HAMR_IMAGE\"")] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -f {limit}; exec \"$0\" {arguments}"), env!("CARGO_BIN_EXE_hamr")]);
+        shell.env("HAMR_IMAGE", image()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = ended(&mut shell);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("sizing a window"), "{:?}: {said}", output.status);
+    }
+}
+
 /// No further line may come: the command does not wait for one.
 #[test]
 fn logs_end_with_their_reader() {

@@ -134,6 +134,35 @@ fn options_come_from_the_environment_too() {
     }
 }
 
+/// Wherever a command starts one, or several.
+#[test]
+fn a_device_gets_the_options_from_every_command_that_starts_it() {
+    let demo = image().display().to_string();
+    let heap = ["--json", "--option", "heap=2M"];
+    let loaded = json(&hamr(&[&["load", &demo][..], &heap].concat()));
+    assert_eq!(loaded["heap"], 2 << 20, "{loaded}");
+    let started = json(&hamr(&[&["devices", "loopback", "shm"][..], &heap].concat()));
+    let heaps: Vec<_> = started.as_array().expect("a list").iter().map(|device| device["heap"].as_u64()).collect();
+    assert_eq!(heaps, [Some(2 << 20); 2]);
+    for command in [&["load", &demo][..], &["devices", "shm", "shm"]] {
+        let logged = hamr(&[command, &["--logs", "info"]].concat());
+        assert!(logged.code == Some(0) && logged.stderr.contains("image starts as process"), "{logged:?}");
+    }
+}
+
+/// By the variables that a program reads.
+#[test]
+fn a_program_that_is_debugged_gets_what_was_typed() {
+    let demo = image().display().to_string();
+    let options = ["--device", "loopback", "--image", &demo, "--option", "heap=2M", "--wait", "sleep", "--spin", "7"];
+    let run = hamr(&[&["debug", "axpy"], &options[..], &["--", "env"]].concat());
+    let image = format!("IMAGE={demo}");
+    for set in ["DEBUG=axpy", "DEVICE=loopback", &image, "HEAP=2M", "WAIT=sleep", "SPIN=7us"] {
+        assert!(run.stdout.lines().any(|line| line == format!("HAMR_{set}")), "{set} in {run:?}");
+    }
+    refused(&hamr(&["debug", "--image", "hamr-demo", "--", "env"]), &["expected a file", "--image hamr-demo"]);
+}
+
 #[test]
 fn help_and_version_succeed() {
     for arguments in [&["--help"][..], &["dot", "--help"], &["--version"], &["help", "inspect"], &["help", "options"]] {

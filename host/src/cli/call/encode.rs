@@ -338,9 +338,17 @@ impl<'t> Reader<'t> {
 fn scalar(name: &str, bytes: usize, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     let plain = text.replace('_', "");
     let wrong = |wanted: &str| format!("expected {wanted} ({name}), got `{text}`");
+    // Infinite is what was written so, and no number that is too large.
+    let is_word = !plain.contains(|c: char| c.is_ascii_digit());
+    let float =
+        |value: Option<f64>| value.filter(|value| is_word || value.is_finite()).ok_or_else(|| wrong("a number"));
     match name {
-        "f64" => out.extend(plain.parse::<f64>().map_err(|_| wrong("a number"))?.to_le_bytes()),
-        "f32" => out.extend(plain.parse::<f32>().map_err(|_| wrong("a number"))?.to_le_bytes()),
+        "f64" => out.extend(float(plain.parse().ok())?.to_le_bytes()),
+        "f32" => {
+            let value = plain.parse::<f32>().ok();
+            float(value.map(f64::from))?;
+            out.extend(value.unwrap_or_default().to_le_bytes());
+        }
         _ => {
             let (minus, digits) = plain.strip_prefix('-').map_or((false, &*plain), |digits| (true, digits));
             let (radix, digits) = digits.strip_prefix("0x").map_or((10, digits), |digits| (16, digits));
