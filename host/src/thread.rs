@@ -49,16 +49,17 @@ impl Launcher for ThreadLauncher {
         let table = program::table();
         let own = doorbells.for_thread()?;
         let end = Arc::new(doorbells::event().map_err(Error::os("making a doorbell"))?);
-        let ends = End(end.clone());
+        let (ends, outcome) = (End(end.clone()), Arc::new(OnceLock::new()));
+        let says = outcome.clone();
         let serve = move || {
             let _ends = ends;
-            serve(&*world, rank, own, rank_doorbells, table, PROGRAM_CONFIG, &seen)
+            let _ = says.set(serve(&*world, rank, own, rank_doorbells, table, PROGRAM_CONFIG, &seen));
         };
         let thread = std::thread::Builder::new().name(request.device.into()).spawn(serve);
         let thread = thread.map_err(Error::io("starting the thread of a rank"))?;
         let state = Mutex::new(State::Runs(thread));
         let (asked, origin) = (OnceLock::new(), Origin::here());
-        Ok(Box::new(ThreadLink { window, doorbells, stop, asked, end, state, origin }))
+        Ok(Box::new(ThreadLink { window, doorbells, stop, asked, end, outcome, state, origin }))
     }
 }
 
@@ -70,6 +71,8 @@ struct ThreadLink {
     asked: OnceLock<Instant>,
     /// Readable when the thread has ended.
     end: Arc<OwnedFd>,
+    /// How the thread has ended, but by a panic.
+    outcome: Arc<OnceLock<Result<(), String>>>,
     state: Mutex<State>,
     origin: Origin,
 }
@@ -85,7 +88,8 @@ impl Drop for End {
 }
 
 enum State {
-    Runs(JoinHandle<Result<(), String>>),
+    /// Never joined: destructors of the program's thread-locals may take their time.
+    Runs(JoinHandle<()>),
     Ended(String),
 }
 
@@ -93,14 +97,14 @@ impl ThreadLink {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// How a thread that has ended did so.
-fn reap(thread: JoinHandle<Result<(), String>>) -> String {
-    match thread.join() {
-        Ok(Ok(())) => "its thread has ended".into(),
-        Ok(Err(why)) => why,
-        Err(_) => "its thread panicked outside of handlers".into(),
+    /// How the thread that has ended did so.
+    fn how(&self) -> String {
+        match self.outcome.get() {
+            Some(Ok(())) => "its thread has ended".into(),
+            Some(Err(why)) => why.clone(),
+            None => "its thread panicked outside of handlers".into(),
+        }
     }
 }
 
@@ -135,12 +139,10 @@ impl Link for ThreadLink {
     }
     fn peer(&self) -> Peer {
         let mut state = self.state();
-        if matches!(&*state, State::Runs(thread) if !thread.is_finished()) {
-            return Peer::Alive;
-        }
-        let how = match std::mem::replace(&mut *state, State::Ended(String::new())) {
-            State::Runs(thread) => reap(thread),
-            State::Ended(how) => how,
+        let how = match &*state {
+            State::Runs(thread) if !thread.is_finished() => return Peer::Alive,
+            State::Runs(_) => self.how(),
+            State::Ended(how) => how.clone(),
         };
         *state = State::Ended(how.clone());
         Peer::Gone(how)

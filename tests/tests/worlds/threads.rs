@@ -455,3 +455,29 @@ fn ranks_that_stay_are_left_behind_two_seconds_after_their_world() {
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     drop(calls);
 }
+
+/// Takes its time where its thread ends.
+struct Slow;
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        std::thread::sleep(Duration::from_secs(20));
+    }
+}
+
+thread_local!(static SLOW: Slow = const { Slow });
+
+#[offload]
+fn has_slow(_: &mut Context) {
+    SLOW.with(|_| ());
+}
+
+/// Its thread ends behind the world.
+#[test]
+fn a_slow_destructor_of_a_rank_keeps_no_world() {
+    let world = world(2);
+    world.run_all(has_slow::with()).expect("both");
+    let begin = Instant::now();
+    drop(world);
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
