@@ -199,8 +199,7 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
     // Watches the host, steps `alive`, serves pings while tasks run: the only thread
     // besides the dispatcher, asleep nearly always.
-    let watch = std::thread::Builder::new().name("hamr-watch".into()).spawn(move || {
-        signals::leave_to_dispatcher();
+    let watch = move || {
         let mut runaways = RunawayDetector::new(config.longest_call_ms);
         control.watch(|beat| {
             alive.word().store(beat);
@@ -216,7 +215,9 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
         });
         // Not `exit`: a handler may run in the other thread, and would use what `atexit` destroys.
         signals::end(0)
-    });
+    };
+    let thread = std::thread::Builder::new().name("hamr-watch".into());
+    let watch = signals::for_dispatcher(|| thread.spawn(watch));
     watch.map_err(|e| std::io::Error::new(e.kind(), format!("starting its thread that watches the host: {e}")))?;
     let scratch = scratch(window.len())?;
     let board = Process { window: Some(window), build_id };

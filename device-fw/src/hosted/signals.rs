@@ -67,15 +67,20 @@ pub(super) fn write_to_terminals() {
     unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
 }
 
-/// Signals that another process sends to this one are for the dispatcher, not for this thread: also those that a program
-/// handles. A trap of this thread's own ends the process all the same.
-pub(super) fn leave_to_dispatcher() {
-    // SAFETY: all zeros is a value of it, an empty set.
-    let mut signals: libc::sigset_t = unsafe { MaybeUninit::zeroed().assume_init() };
+/// Starts a thread to which no signal comes that another process sends to this one: those are for the dispatcher, also
+/// those that a program handles. The thread has them blocked from its first instruction on, as it begins with the mask of
+/// the one that starts it. A trap of its own ends the process all the same.
+pub(super) fn for_dispatcher<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: all zeros is a value of them, empty sets.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { MaybeUninit::zeroed().assume_init() };
     // SAFETY: a set of its own.
-    unsafe { libc::sigfillset(&raw mut signals) };
-    // SAFETY: as before; the set that was blocked until now is not requested.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, null_mut()) };
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: sets of its own.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    let started = start();
+    // SAFETY: what was blocked before; the set that is blocked now is not requested.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
+    started
 }
 
 /// Sets where the poller reports what it is doing.
