@@ -137,7 +137,7 @@ mod tests {
     use hamr_comm::abi::world::{Range, RankKind, RankPlan, WorldLayout};
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-    /// It is copied before it is read, once for each rank that it says it has; whoever lists windows waits for that.
+    /// It is copied before it is read, once for each rank that it says it has, and a list of windows waits for that.
     #[test]
     fn a_file_that_its_owner_may_truncate_is_no_live_window() {
         let plan = RankPlan {
