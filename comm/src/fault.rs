@@ -28,8 +28,14 @@ pub fn cut(text: &str, most: usize) -> (&str, &'static str) {
     if text.len() <= most {
         return (text, "");
     }
-    let end = text.floor_char_boundary(most.saturating_sub(CUT.len()));
-    (text.get(..end).unwrap_or_default(), CUT)
+    (front(text, most.saturating_sub(CUT.len())), CUT)
+}
+
+/// The part of a text that fits into `most` bytes.
+// An image has it once: the search for the end of a character is long.
+#[inline(never)]
+pub fn front(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
 /// Drops the payload of a handler's panic. Its `Drop` is the handler's, too, and may panic again:
@@ -77,7 +83,8 @@ impl Trace {
         out.append(&self.stack.to_le_bytes());
         // As one piece: a loop over an array is unrolled.
         let frames = self.frames.map(u64::to_le_bytes);
-        out.append(frames.as_flattened().get(..self.frames().count() * 8).unwrap_or_default());
+        let count = self.frames.partition_point(|frame| *frame != 0);
+        out.append(frames.as_flattened().get(..count * 8).unwrap_or_default());
     }
 
     /// Reads the wire form as far as it goes: parts that were cut off become zeros or missing text.

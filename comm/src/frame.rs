@@ -229,6 +229,12 @@ impl<'s> Frame<'s> {
         let mut out = Encoder::new(self.scratch);
         encode(&mut out);
         let (needed, fits) = (out.needed(), out.fits());
+        self.encoded(status, needed, fits)
+    }
+
+    /// A reply of so many bytes that are at the front of scratch memory, if it has room for them.
+    #[inline(never)]
+    fn encoded(&mut self, status: Status, needed: usize, fits: bool) -> Reply {
         if !fits {
             return self.value(Status::RESULT_TOO_LONG, &(needed as u64));
         }

@@ -6,7 +6,7 @@ use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::rings::CrashRecord;
 use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::window::Window;
-use hamr_comm::fault::Trace;
+use hamr_comm::fault::{Trace, front};
 
 /// The window, from the moment when it was mapped, for faults while no host is served.
 #[cfg(hamr_machine)]
@@ -29,7 +29,7 @@ pub(crate) fn section(layout: &Layout) -> Option<u64> {
 #[cold]
 #[inline(never)]
 pub(crate) fn record<K>(window: &Window<K>, at: u64, epoch: Epoch, text: &str, trace: &Trace) {
-    let text = text.get(..text.floor_char_boundary(CrashRecord::TEXT)).unwrap_or_default();
+    let text = front(text, CrashRecord::TEXT);
     // It is written field by field: as a whole it would have to be built on the stack. The host has
     // zeroed what is behind the text. The section was checked when the layout was, and a window
     // never shrinks: no write is refused.

@@ -33,9 +33,10 @@ impl AbiVersion {
     /// The version both ranges share, newest first: the peer offers `peer_min..=peer_max`, we offer
     /// `MIN..=CURRENT`.
     pub fn negotiate(peer_min: Self, peer_max: Self) -> Option<Self> {
-        let low = peer_min.max(Self::MIN);
-        let high = peer_max.min(Self::CURRENT);
-        (low <= high).then_some(high)
+        // In the wire form, which has the same order: two comparisons in place of four.
+        let low = peer_min.to_wire().max(Self::MIN.to_wire());
+        let high = peer_max.to_wire().min(Self::CURRENT.to_wire());
+        (low <= high).then_some(Self::from_wire(high))
     }
 }
 

@@ -22,7 +22,6 @@ const fn bit(x: u64) -> u64 {
 }
 
 impl<K, F: Order> CallQueue<K, F> {
-    #[inline(never)]
     pub(super) fn new(slots: Queue<K, F>, epoch: Epoch) -> Self {
         Self { requester: Requester::new(slots, epoch), closed: 0 }
     }

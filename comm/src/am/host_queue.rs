@@ -14,7 +14,6 @@ pub(super) struct HostQueue<K, F> {
 }
 
 impl<K, F: Order> HostQueue<K, F> {
-    #[inline(never)]
     pub(super) fn new(slots: Queue<K, F>, wait: KeptWord<K>, epoch: Epoch) -> Self {
         Self { calls: CallQueue::new(slots, epoch), wait, notifier: QueueNotifier::new() }
     }

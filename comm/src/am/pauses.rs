@@ -13,8 +13,8 @@ pub struct Pauses {
 /// Nanoseconds that the decisive measurement takes at least: three steps of a clock that counts
 /// microseconds.
 const LONG_ENOUGH: u64 = 3000;
-/// Polls of the longest measurement. A clock that has not moved by then is none.
-const MOST: u32 = 1 << 9;
+/// Polls of the longest measurement, as a power of two. A clock that has not moved by then is none.
+const MOST: u32 = 9;
 
 impl Pauses {
     /// What is assumed where there is no clock.
@@ -23,11 +23,12 @@ impl Pauses {
     /// Measures against a clock that counts nanoseconds, in less than 20 microseconds.
     #[inline(never)]
     pub fn measure(now_ns: &mut dyn FnMut() -> u64) -> Self {
-        let mut polls = 4;
+        // A power of two: no division, which an image would check for zero.
+        let mut polls = 2;
         loop {
-            let mut ns = time(polls, now_ns);
+            let mut ns = time(1 << polls, now_ns);
             if ns < LONG_ENOUGH && polls != MOST {
-                polls *= 2;
+                polls += 1;
                 continue;
             }
             if ns == 0 {
@@ -35,9 +36,9 @@ impl Pauses {
             }
             if ns >= LONG_ENOUGH {
                 // Once more: a measurement that was interrupted is too long.
-                ns = ns.min(time(polls, now_ns));
+                ns = ns.min(time(1 << polls, now_ns));
             }
-            return Self { length: ns.saturating_mul(1000) / u64::from(polls) };
+            return Self { length: ns.saturating_mul(1000) >> polls };
         }
     }
 

@@ -63,7 +63,8 @@ pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
     if let Some(at) = info.location() {
         let _ = text.write_str(" at ");
         let _ = text.write_str(at.file());
-        let _ = write!(text, ":{}", at.line());
+        let _ = text.write_char(':');
+        text.number(at.line().into());
     }
     give_up(Fault { status: Status::PANIC, text, trace: Trace::NONE }, arch::frame_pointer(), None)
 }
@@ -75,10 +76,14 @@ pub(crate) fn trapped(trap: Trap) -> ! {
     if memory::is_guard(address) {
         let _ = text.write_str("stack overflow: ");
     } else if let Some(task) = stacks::overflown(address, stack) {
-        let _ = write!(text, "stack overflow of task {task}: ");
+        let _ = text.write_str("stack overflow of task ");
+        text.number(task.into());
+        let _ = text.write_str(": ");
     }
     let _ = text.write_str(name);
-    let _ = write!(text, " (cause {cause})");
+    let _ = text.write_str(" (cause ");
+    text.number(cause.into());
+    let _ = text.write_char(')');
     // A call to an address that is no code has made no frame yet.
     let called = if memory::is_code(pc) { None } else { link.or_else(|| memory::stack_word(stack)) };
     let trace = Trace { cause: cause.into(), pc, address, stack, ..Trace::NONE };
@@ -93,14 +98,9 @@ pub(super) fn is_armed() -> bool {
 /// The call that was interrupted is over its time.
 pub(super) fn overdue(at: Trap, limit_us: u64) -> ! {
     let mut text = Text::new();
-    // A limit of more than 32 bits was given in milliseconds. Numbers of 64 bits would need formatting
-    // code of their own.
-    let (limit, unit) = match u32::try_from(limit_us) {
-        Ok(us) => (us, " us"),
-        Err(_) => ((limit_us / 1000) as u32, " ms"),
-    };
-    let _ = write!(text, "it may take {limit}");
-    let _ = text.write_str(unit);
+    let _ = text.write_str("it may take ");
+    text.number(limit_us);
+    let _ = text.write_str(" us");
     let trace = Trace { pc: at.pc, stack: at.stack, ..Trace::NONE };
     give_up(Fault { status: Status::RUNAWAY, text, trace }, at.frame, None)
 }

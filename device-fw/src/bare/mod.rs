@@ -69,7 +69,7 @@ pub use task_stack::reserve;
 use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;
 use hamr_comm::abi::rings::CrashRecord;
-use hamr_comm::fault::CUT;
+use hamr_comm::fault::{CUT, front};
 use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
 use runtime::{Found, RUNTIME};
@@ -211,6 +211,15 @@ impl<const N: usize> Text<N> {
         (self.limit, self.is_cut) = (N.saturating_sub(CUT.len()), false);
     }
 
+    /// Appends a number. Formatting would take more code at each place.
+    #[inline(never)]
+    pub(crate) fn number(&mut self, number: u64) {
+        if number > 9 {
+            self.number(number / 10);
+        }
+        let _ = self.write_char(char::from(b'0' + (number % 10) as u8));
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
@@ -222,10 +231,10 @@ impl<const N: usize> Write for Text<N> {
         if self.is_cut {
             return Ok(());
         }
-        let take = text.floor_char_boundary(self.limit.saturating_sub(self.text.len()));
-        self.is_cut = take < text.len();
-        for piece in [text.get(..take).unwrap_or_default(), if self.is_cut { CUT } else { "" }] {
-            // It fits: `take` is the room there is, and room for the mark is reserved.
+        let front = front(text, self.limit.saturating_sub(self.text.len()));
+        self.is_cut = front.len() < text.len();
+        for piece in [front, if self.is_cut { CUT } else { "" }] {
+            // It fits: `front` has the room there is, and room for the mark is reserved.
             let _ = self.text.push_str(piece);
         }
         Ok(())

@@ -71,12 +71,12 @@ impl<K: Clone, F: Order> Endpoints<K, F> {
             // The control stream has one line. Where the handshake found the second one among the slots
             // and it is not there any more, other bytes before the heap are read for it.
             slots.use_two_lines(queue != 0 && features & feature::TWO_LINES != 0);
-            let responder = Responder::new(slots, *epoch);
-            responder.clear();
-            if queue as usize >= MAX_QUEUES || endpoints.queues.push(Endpoint::new(responder, queue)).is_err() {
+            // In its place at once, since it is long.
+            if endpoints.queues.push(Endpoint::new(Responder::new(slots, *epoch), queue)).is_err() {
                 return Err(SetupError::TooManyQueues(layout.queues()));
             }
         }
+        endpoints.queues.iter().for_each(|endpoint| endpoint.responder.clear());
         Ok(endpoints)
     }
 }

@@ -94,6 +94,7 @@ pub(crate) fn now() -> u64 {
 
 /// A clock and the counter at one moment: the tightest of some tries, since an emulator may be
 /// stopped in between.
+#[inline(never)]
 fn both(clock: &impl Fn() -> u64) -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..TRIES {
