@@ -211,7 +211,7 @@ impl<'s, B: Board> Device<'s, B> {
         };
         let was_waiting = matches!(handshake, DeviceHandshake::Waiting);
         let was_refused = matches!(handshake, DeviceHandshake::Refused(..));
-        *handshake = handshake.step(window, self.table, &profile);
+        handshake.step(window, self.table, &profile);
         match handshake {
             DeviceHandshake::Serving(_) => return self.begin_epoch(),
             DeviceHandshake::Refused(why, _) => {
@@ -231,15 +231,13 @@ impl<'s, B: Board> Device<'s, B> {
         Progress::NoHost
     }
 
-    /// Sets up the poller of the epoch that the handshake agreed on.
+    /// Sets up the poller of the epoch that the handshake has just agreed on.
     #[inline(never)]
     fn begin_epoch(&mut self) -> Progress {
-        let (window, a, scratch) = match core::mem::replace(&mut self.state, State::Lost) {
-            State::Handshaking { window, handshake: DeviceHandshake::Serving(a), scratch } => (window, a, scratch),
-            other => {
-                self.state = other;
-                return Progress::NoHost;
-            }
+        let State::Handshaking { window, handshake: DeviceHandshake::Serving(a), scratch } =
+            core::mem::replace(&mut self.state, State::Lost)
+        else {
+            return Progress::NoHost;
         };
         match Poller::new_ordered(window, &a, self.table, scratch) {
             Ok(poller) => self.state = State::Serving(poller),
@@ -262,30 +260,27 @@ impl<'s, B: Board> Device<'s, B> {
         Progress::Worked(1)
     }
 
+    /// The epoch of a device that serves is over.
     fn leave(&mut self) {
         self.board.set_activity(None);
         self.idle_state = IdleState::without_doorbell();
-        self.state = match core::mem::replace(&mut self.state, State::Lost) {
-            State::Serving(mut poller) => {
-                info!("the host of epoch {} left", poller.epoch().0);
-                self.board.logs_to(None);
-                #[cfg(feature = "tasks")]
-                {
-                    let board = &mut self.board;
-                    self.tasks = poller.end_tasks(&mut || board.micros());
-                }
-                #[cfg(feature = "modules")]
-                hamr_comm::module::unload_all();
-                DeviceHandshake::leave(poller.window());
-                // Of a runtime that has failed only the preamble is used.
-                if poller.needs_notify_of_replies() {
-                    self.board.notify();
-                }
-                let (window, scratch) = poller.into_parts();
-                State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch }
-            }
-            other => other,
-        };
+        let State::Serving(mut poller) = core::mem::replace(&mut self.state, State::Lost) else { return };
+        info!("the host of epoch {} left", poller.epoch().0);
+        self.board.logs_to(None);
+        #[cfg(feature = "tasks")]
+        {
+            let board = &mut self.board;
+            self.tasks = poller.end_tasks(&mut || board.micros());
+        }
+        #[cfg(feature = "modules")]
+        hamr_comm::module::unload_all();
+        DeviceHandshake::leave(poller.window());
+        // Of a runtime that has failed only the preamble is used.
+        if poller.needs_notify_of_replies() {
+            self.board.notify();
+        }
+        let (window, scratch) = poller.into_parts();
+        self.state = State::Handshaking { window, handshake: DeviceHandshake::Waiting, scratch };
     }
 
     /// Serves for ever. Without work it calls [`Board::idle`] or, where the host notifies,

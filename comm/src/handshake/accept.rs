@@ -71,13 +71,13 @@ pub enum DeviceHandshake {
 
 impl DeviceHandshake {
     /// One step; call it until it is `Serving` or `Refused`.
-    pub fn step<K>(self, window: &Window<K>, table: Table, profile: &DeviceProfile) -> Self {
-        self.step_lent(&window.lend(), table, profile)
+    pub fn step<K>(&mut self, window: &Window<K>, table: Table, profile: &DeviceProfile) {
+        self.step_lent(&window.lend(), table, profile);
     }
 
-    /// [`Self::step`], one copy for all kinds of windows: an image has two callers.
+    /// [`Self::step`], one copy for all kinds of windows: an image has two callers. In place, since a layout is long.
     #[inline(never)]
-    fn step_lent(self, window: &Window<Loan>, table: Table, profile: &DeviceProfile) -> Self {
+    fn step_lent(&mut self, window: &Window<Loan>, table: Table, profile: &DeviceProfile) {
         let load = |off| observe_lent(window, off);
         let epoch = Epoch(load(word::EPOCH));
         match self {
@@ -93,7 +93,7 @@ impl DeviceHandshake {
                         publish_word(window, word::EPOCH_ACK, epoch.0);
                         Self::leave(window);
                     }
-                    return self;
+                    return;
                 }
                 publish_word(window, word::DEVICE_STATE, DeviceState::CHECKING.0);
                 let outcome = check(window, epoch, table, profile);
@@ -103,10 +103,9 @@ impl DeviceHandshake {
                 fence(Ordering::Acquire);
                 publish_word(window, word::EPOCH_ACK, epoch.0);
                 if load(word::EPOCH) != epoch.0 || load(word::HOST_STATE) != HostState::OFFERED.0 {
-                    Self::leave(window);
-                    return Self::Waiting;
+                    return Self::leave(window);
                 }
-                match outcome {
+                *self = match outcome {
                     Ok(accepted) => {
                         publish_word(window, word::DEVICE_STATE, DeviceState::ACCEPTED.0);
                         Self::Accepted(accepted)
@@ -118,18 +117,19 @@ impl DeviceHandshake {
                         publish_word(window, word::DEVICE_STATE, DeviceState::REFUSED.0);
                         Self::Refused(why, epoch)
                     }
-                }
+                };
             }
             Self::Accepted(accepted) => {
                 let host = HostState(load(word::HOST_STATE));
                 if epoch != accepted.epoch || host == HostState::CLOSING {
                     Self::leave(window);
-                    return Self::Waiting;
+                    *self = Self::Waiting;
+                } else if host == HostState::READY {
+                    *self = Self::Serving(*accepted);
                 }
-                if host == HostState::READY { Self::Serving(accepted) } else { self }
             }
-            Self::Refused(_, refused_in) if epoch != refused_in => Self::Waiting,
-            Self::Serving(_) | Self::Refused(..) => self,
+            Self::Refused(_, refused_in) if epoch != *refused_in => *self = Self::Waiting,
+            Self::Serving(_) | Self::Refused(..) => {}
         }
     }
 

@@ -50,9 +50,10 @@ fn record(window: &Window<()>, fault: &Fault) {
     let load = |off| window.word(off).map_or(0, |word| word.observe());
     // The offer may have been accepted before the fault.
     let is_ready = || load(word::HOST_STATE) == HostState::READY.0;
+    let mut handshake = DeviceHandshake::Waiting;
     for _ in 0..MAX_POLLS {
-        let step = DeviceHandshake::Waiting.step(window, Table::of_this_image(), &profile);
-        if matches!(step, DeviceHandshake::Accepted(_)) || is_ready() {
+        handshake.step(window, Table::of_this_image(), &profile);
+        if matches!(handshake, DeviceHandshake::Accepted(_)) || is_ready() {
             break;
         }
     }

@@ -319,11 +319,11 @@ impl LoopbackDevice {
         self.end_tasks();
         self.state = match self.state.take() {
             Some(State::Handshaking(handshaking)) => {
-                let Handshaking { window, handshake, scratch } = *handshaking;
+                let Handshaking { window, mut handshake, scratch } = *handshaking;
                 let profile = DeviceProfile { features: LOOPBACK.features & !self.without, ..LOOPBACK };
-                let next = handshake.step(&window, self.table, &profile);
-                let DeviceHandshake::Serving(accepted) = next else {
-                    self.state = Some(State::handshaking(window, next, scratch));
+                handshake.step(&window, self.table, &profile);
+                let DeviceHandshake::Serving(accepted) = handshake else {
+                    self.state = Some(State::handshaking(window, handshake, scratch));
                     return;
                 };
                 if accepted.layout.heap().start < self.front {

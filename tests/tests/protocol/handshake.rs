@@ -95,7 +95,7 @@ impl Bench {
     }
 
     fn step(&mut self) {
-        self.state = self.state.step(&self.device, self.table, &self.profile);
+        self.state.step(&self.device, self.table, &self.profile);
     }
 
     fn word(&self, off: u64) -> u32 {
@@ -226,7 +226,8 @@ fn a_device_reads_nothing_before_the_magic_word_and_the_offer() {
         assert_eq!(b.word(word::DEVICE_STATE), DeviceState::ABSENT.0, "a device that waits publishes nothing");
     }
     let device = DeviceWindow::private(64);
-    let state = DeviceHandshake::Waiting.step(&device, Table::of(vec![&NOTHING]), &PROFILE);
+    let mut state = DeviceHandshake::Waiting;
+    state.step(&device, Table::of(vec![&NOTHING]), &PROFILE);
     assert!(matches!(state, DeviceHandshake::Waiting), "a window without room for a preamble has no offer");
 }
 

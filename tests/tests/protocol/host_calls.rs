@@ -160,9 +160,11 @@ impl Bench {
             max_chunk: QueueDescriptor::MAX_CHUNK,
         };
         let table = Table::of(vec![&DOES, &NOTES]);
-        let state = DeviceHandshake::Waiting.step(&device, table, &profile);
+        let mut state = DeviceHandshake::Waiting;
+        state.step(&device, table, &profile);
         handshake.ready(&host);
-        let DeviceHandshake::Serving(accepted) = state.step(&device, table, &profile) else { panic!("{state:?}") };
+        state.step(&device, table, &profile);
+        let DeviceHandshake::Serving(accepted) = state else { panic!("{state:?}") };
         let poller = Poller::new(device, &accepted, table, vec![0; MAX_MESSAGE].leak());
         let Ok(mut poller) = poller else { panic!("the layout is the host's") };
         let slots: Vec<_> = (0..5).map(|_| TaskSlot::new(64 << 10)).collect();

@@ -80,9 +80,11 @@ fn crashed() -> Vec<u8> {
         max_chunk: QueueDescriptor::MAX_CHUNK,
     };
     let table = Table::of(vec![&ADD, &FAIL]);
-    let state = DeviceHandshake::Waiting.step(&device, table, &profile);
+    let mut state = DeviceHandshake::Waiting;
+    state.step(&device, table, &profile);
     handshake.ready(&host);
-    assert!(matches!(state.step(&device, table, &profile), DeviceHandshake::Serving(_)));
+    state.step(&device, table, &profile);
+    assert!(matches!(state, DeviceHandshake::Serving(_)));
     DeviceHandshake::announce(&device);
 
     let say = |off: u64, value: u32| host.word(off).expect("in the window").publish(value);

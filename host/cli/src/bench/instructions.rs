@@ -169,7 +169,7 @@ impl Link for ManualLink {
             max_queues: MAX_QUEUES as u32,
             max_chunk: u32::MAX,
         };
-        **handshake = handshake.step(&own, table, &profile);
+        handshake.step(&own, table, &profile);
         let DeviceHandshake::Serving(a) = **handshake else {
             *window = Some(own);
             return;

@@ -158,9 +158,11 @@ fn attached() -> Pair {
 fn attach(offered: Offered, table: Table) -> Pair {
     let (window, device, layout, handshake) = offered;
     let profile = DeviceProfile { features: PROFILE.features | feature::TWO_LINES, ..PROFILE };
-    let state = DeviceHandshake::Waiting.step(&device, table, &profile);
+    let mut state = DeviceHandshake::Waiting;
+    state.step(&device, table, &profile);
     handshake.ready(&window);
-    let DeviceHandshake::Serving(a) = state.step(&device, table, &profile) else { panic!("not served: {state:?}") };
+    state.step(&device, table, &profile);
+    let DeviceHandshake::Serving(a) = state else { panic!("not served: {state:?}") };
     let scratch = vec![0; MAX_MESSAGE].leak();
     let Ok(mut poller) = Poller::new(device, &a, table, scratch) else { panic!("no poller") };
     poller.use_tasks(Tasks::new(vec![TaskSlot::new(64 << 10)].leak()));
