@@ -184,6 +184,14 @@ impl ReqHdr {
         self.0 >> PLACE_SHIFT == 0
     }
 
+    /// A call of a task with inline arguments, and nothing beside EXT.
+    #[inline(always)]
+    pub const fn is_short_task(self) -> bool {
+        self.0 & !(0xFFFF | 0x3F << LEN_SHIFT | Self::UNORDERED) == Self::EXT | Self::TICKET
+            && self.len() >= 16
+            && self.len() <= INLINE_BYTES
+    }
+
     /// The header of a call whose arguments are in two lines: `len` bytes, 49 to 112.
     #[inline(always)]
     pub const fn in_two_lines(key: HandlerKey, len: usize) -> Self {

@@ -12,6 +12,8 @@ use crate::context::{CallState, Context, Effects};
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::Entry;
 use crate::registry::Table;
+#[cfg(feature = "tasks")]
+use crate::task::TaskThunk;
 use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
@@ -26,6 +28,10 @@ impl<K: Clone> Dispatcher<'_, K> {
         if hdr.has_second_line() {
             return self.serve_two_lines(endpoint, found, hdr);
         }
+        #[cfg(feature = "tasks")]
+        if hdr.is_short_task() {
+            return self.take(endpoint, found, hdr);
+        }
         endpoint.responder.slot(found.slot).read_request(&mut self.frame.words);
         let parts = match parts(hdr, &self.frame.words) {
             Ok(parts) => parts,
@@ -35,10 +41,7 @@ impl<K: Clone> Dispatcher<'_, K> {
             return refuse(endpoint, found, Status::CANCELLED);
         }
         if hdr.has(ReqHdr::TICKET) {
-            if let Err(status) = self.take(endpoint, found, hdr, parts.ext) {
-                refuse(endpoint, found, status);
-            }
-            return;
+            return self.take(endpoint, found, hdr);
         }
         spill_state(endpoint);
         match self.run(endpoint, found, hdr, parts.args, parts.ext) {
@@ -71,25 +74,59 @@ impl<K: Clone> Dispatcher<'_, K> {
 
     /// An image without tasks takes no TICKET request.
     #[cfg(not(feature = "tasks"))]
-    fn take<F: Order>(&mut self, _: &mut Endpoint<K, F>, _: Found, _: ReqHdr, _: Ext) -> Result<(), Status> {
-        Err(Status::NO_TASKS)
+    fn take<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, request: Found, _: ReqHdr) {
+        refuse(endpoint, request, Status::NO_TASKS);
     }
 
-    /// Gives a TICKET request a place for its task, or one in the backlog, where a chained one never waits.
-    /// The task's result is the reply, or TAKEN is, when it first waits, or now where that is expected.
+    /// Gives a TICKET request, which has no fault, a place for its task, or one in the backlog, where a chained one
+    /// never waits. The task's result is the reply, or TAKEN is, when it first waits, or now where that is expected.
     #[cfg(feature = "tasks")]
-    fn take<F: Order>(
-        &mut self,
-        endpoint: &mut Endpoint<K, F>,
-        request: Found,
+    #[inline(never)]
+    fn take<F: Order>(&mut self, endpoint: &mut Endpoint<K, F>, request: Found, hdr: ReqHdr) {
+        let mut first = [0; 2];
+        endpoint.responder.slot(request.slot).read_request(&mut first);
+        let ext: Ext = zerocopy::transmute!(first);
+        // A call that cannot run is refused now, not when it reaches the head of the queue.
+        let (found, start) = match self.check_task(endpoint, hdr, ext) {
+            Ok(checked) => checked,
+            Err(status) => return refuse(endpoint, request, status),
+        };
+        let job = Job { queue: endpoint.queue, found, next_reply: request, hdr, start, words: [0; INLINE_WORDS] };
+        let expects_wait = self.tasks.waiters & waiter(hdr.key()) != 0;
+        let (job, taken) = match self.tasks.place() {
+            Some((place, slot)) => (slot.take(job), expects_wait.then_some(place)),
+            None if ext.chain & Ext::CHAINED != 0 || self.backlog.push_back(job).is_err() => {
+                return refuse(endpoint, request, Status::QUEUE_FULL);
+            }
+            None => match self.backlog.back_mut() {
+                Some(job) => (job, Some(RepHdr::NO_PLACE)),
+                None => return,
+            },
+        };
+        // Read where they stay: a copy of words that were just written reads two at once, and waits for them.
+        endpoint.responder.slot(request.slot).read_request(&mut job.words);
+        [job.words[0], job.words[1]] = first;
+        if !hdr.has(ReqHdr::UNORDERED) {
+            endpoint.blocked_by = 1 + request.slot;
+        }
+        if let Some(place) = taken {
+            endpoint.say_taken(job, place);
+        }
+    }
+
+    /// The ticket slot of a task's call, and the word that its reply carries there; what its first slice runs.
+    #[cfg(feature = "tasks")]
+    #[inline(always)]
+    fn check_task<F: Order>(
+        &self,
+        endpoint: &Endpoint<K, F>,
         hdr: ReqHdr,
         ext: Ext,
-    ) -> Result<(), Status> {
+    ) -> Result<(Found, TaskThunk), Status> {
         let ticket = u32::from(ext.ticket);
         if endpoint.responder.slots().ticket_slot(ticket).is_none() {
             return Err(Status::BAD_REQUEST);
         }
-        // A call that cannot run is refused now, not when it reaches the head of the queue.
         let entry = self.table.get(hdr.key().0 as usize).ok_or(Status::NO_HANDLER)?;
         if !entry.has_body() {
             return Err(Status::NO_BODY);
@@ -97,36 +134,32 @@ impl<K: Clone> Dispatcher<'_, K> {
         if !entry.is_task() {
             return Err(Status::BAD_REQUEST);
         }
-        let slot = 1 + endpoint.responder.slots().ring_len() + ticket;
         if self.tasks.is_empty() {
             return Err(Status::NO_TASKS);
         }
-        let found = Found { slot, seq: ext.ticket_seq };
-        let mut job = Job { queue: endpoint.queue, found, next_reply: request, hdr, words: self.frame.words };
-        if !hdr.has(ReqHdr::UNORDERED) {
-            endpoint.blocked_by = 1 + request.slot;
-        }
-        if let Some(place) = self.tasks.take(&job) {
-            if self.tasks.waiters & waiter(hdr.key()) != 0
-                && let Some(job) = self.tasks.slots.get_mut(place as usize).and_then(|slot| slot.job.as_mut())
-            {
-                endpoint.say_taken(job, place);
-            }
-            return Ok(());
-        }
-        if ext.chain & Ext::CHAINED != 0 || self.backlog.is_full() {
-            endpoint.blocked_by = 0;
-            return Err(Status::QUEUE_FULL);
-        }
-        endpoint.say_taken(&mut job, RepHdr::NO_PLACE);
-        let _ = self.backlog.push_back(job);
-        Ok(())
+        let found = Found { slot: 1 + endpoint.responder.slots().ring_len() + ticket, seq: ext.ticket_seq };
+        Ok((found, entry.start))
     }
 
     /// Publishes the reply in the slot of `found`: the hot slot, a ring slot or a ticket slot.
     /// After a task's call, the stream goes on.
     #[cold]
+    #[inline(never)]
     pub(super) fn finish<F: Order>(
+        &mut self,
+        endpoint: &mut Endpoint<K, F>,
+        found: Found,
+        reply_mode: ReplyMode,
+        reply: Reply,
+        effects: Effects,
+    ) {
+        self.finish_task(endpoint, found, reply_mode, reply, effects);
+    }
+
+    /// The same for who ends tasks.
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
+    pub(super) fn finish_task<F: Order>(
         &mut self,
         endpoint: &mut Endpoint<K, F>,
         found: Found,
@@ -148,6 +181,21 @@ impl<K: Clone> Dispatcher<'_, K> {
         if reply.is_short() && !reply_mode.one_way && !effects.saw_cancel() {
             return reply_short(slot, reply, found.seq);
         }
+        self.finish_long(endpoint, found, reply_mode, reply, effects);
+    }
+
+    #[cold]
+    #[cfg_attr(hamr_bare, inline(always))]
+    #[cfg_attr(not(hamr_bare), inline(never))]
+    fn finish_long<F: Order>(
+        &mut self,
+        endpoint: &Endpoint<K, F>,
+        found: Found,
+        reply_mode: ReplyMode,
+        reply: Reply,
+        effects: Effects,
+    ) {
+        let slot = endpoint.responder.slot(found.slot);
         if reply.is_short() {
             self.frame.words[0] = reply.word();
         }

@@ -257,37 +257,64 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// rule 9).
     #[inline]
     pub fn poll(&mut self) -> Round {
-        match self.poll_last_served(1) {
-            0 => self.poll_all(),
-            served => Round::Worked(served),
-        }
+        self.step(1)
     }
 
-    /// The step of a serve loop: [`Self::poll`] as long as the stream served last has messages,
-    /// then a round over all streams.
+    /// The step of a serve loop: [`Self::poll`] as long as the stream served last has messages in its hot slot.
     #[inline]
     pub fn serve(&mut self) -> Round {
-        let served = self.poll_last_served(BUDGET);
-        match self.poll_all() {
-            Round::Idle if served != 0 => Round::Worked(served),
-            Round::Worked(more) => Round::Worked(served + more),
-            #[cfg(feature = "tasks")]
-            Round::TasksDue(more) => Round::TasksDue(served + more),
-            Round::NeedsNotify(more) => Round::NeedsNotify(served + more),
-            round => round,
-        }
+        self.step(BUDGET)
     }
 
-    /// Serves at most so many hot messages of the stream served last, within its budget.
+    #[inline(always)]
+    fn step(&mut self, at_most: u32) -> Round {
+        let served = self.poll_last_served(at_most);
+        if served != 0
+            && self.budget != 0
+            && let Some(round) = self.before_others(served)
+        {
+            return round;
+        }
+        self.poll_all(served)
+    }
+
+    /// The stream served last may go on after so many messages. `None`: the others come first.
+    #[inline(always)]
+    fn before_others(&mut self, served: u32) -> Option<Round> {
+        #[cfg(feature = "tasks")]
+        if self.dispatcher.tasks.live != 0 {
+            // What tasks wait for is looked at by a round over all.
+            return self.dispatcher.tasks.is_ready.then(|| self.give_slices(served));
+        }
+        Some(Round::Worked(served))
+    }
+
+    /// Serves messages of the stream served last, within its budget: at most so many in its hot slot, or those in its
+    /// ring.
     #[inline(always)]
     fn poll_last_served(&mut self, at_most: u32) -> u32 {
-        let is_next = self.budget != 0
-            && self
-                .endpoints
-                .queues
-                .get(self.last_served)
-                .is_some_and(|last| last.blocked_by == 0 && last.responder.wait_hot(self.run_length));
-        if is_next { self.serve_last(at_most) } else { 0 }
+        let last = self.endpoints.queues.get(self.last_served);
+        let Some(last) = last.filter(|last| self.budget != 0 && last.blocked_by == 0) else { return 0 };
+        if last.responder.wait_hot(self.run_length) {
+            return self.serve_last(at_most);
+        }
+        if self.run_length == 0 || !last.responder.ring_is_next() {
+            return 0;
+        }
+        // Counted first, as in `serve_last`.
+        let most = BATCH.min(self.budget);
+        self.budget -= most;
+        let here = self.poll_one(self.last_served, most);
+        self.budget += most - here;
+        self.count_run(here);
+        here
+    }
+
+    /// So many messages came at once in the ring of the stream served last. The caller of one is waited for, in the
+    /// ring as in the hot slot; several come faster if their lines are left to the host meanwhile.
+    #[inline(always)]
+    fn count_run(&mut self, here: u32) {
+        self.run_length = if here == 1 { (self.run_length + 1).min(self.extra_polls) } else { 0 };
     }
 
     #[inline(always)]
@@ -318,11 +345,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         at_most - left
     }
 
-    fn poll_all(&mut self) -> Round {
+    /// A round over all streams, after so many messages of the one served last.
+    fn poll_all(&mut self, first: u32) -> Round {
         #[cfg(feature = "tasks")]
         if self.is_due {
             (self.is_due, self.budget) = (false, BUDGET);
-            return Round::TasksDue(0);
+            return Round::TasksDue(first);
         }
         self.rounds = self.rounds.wrapping_add(1);
         // At intervals, however busy the streams are: the control stream, and whether the host is
@@ -337,9 +365,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.note_no_task();
         }
         let open = self.window.word(word::OPEN_QUEUES).map_or(0, |w| w.load()) as usize;
-        let mut served = 0;
+        let mut served = first;
         let polled_first = self.budget != BUDGET;
-        self.unfenced += BUDGET - self.budget;
+        self.unfenced += BUDGET - self.budget - first;
         let end = open.min(self.endpoints.queues.len());
         let mut next = 1;
         while next < end {
@@ -357,6 +385,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     if here != 0 {
                         (self.last_served, self.run_length) = (next, 0);
                     }
+                } else {
+                    self.count_run(here);
                 }
                 served += here;
                 next += 1;
@@ -376,19 +406,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.budget = BUDGET;
         #[cfg(feature = "tasks")]
         if self.tasks_are_due(served) {
-            // A host that is seen to sleep is notified of the replies before a task that may take long, not
-            // after it. There is no fence: a host that prepares to sleep meanwhile finds them in its last polls
-            // (rule 23).
-            let sleeps = served + self.unfenced != 0 && self.host_sleeps();
-            if sleeps || self.work_is_before_a_call(served) {
-                self.unfenced = if sleeps { 0 } else { self.unfenced + served };
-                self.step_progress();
-                // The next round does not poll first: callers that sleep again and again would
-                // delay the tasks for ever.
-                (self.is_due, self.budget) = (true, 0);
-                return Round::NeedsNotify(served);
-            }
-            return Round::TasksDue(served);
+            return self.give_slices(served);
         }
         if served == 0 && !polled_first {
             if !self.lent && self.endpoints.queues.first().is_some_and(|control| control.responder.has_next()) {
@@ -398,6 +416,26 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             self.step_progress();
         }
         self.end_round(served)
+    }
+
+    /// Tasks have their slices next, after so many messages.
+    #[cfg(feature = "tasks")]
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
+    fn give_slices(&mut self, served: u32) -> Round {
+        // A host that is seen to sleep is notified of the replies before a task that may take long, not
+        // after it. There is no fence: a host that prepares to sleep meanwhile finds them in its last polls
+        // (rule 23).
+        let sleeps = served + self.unfenced != 0 && self.host_sleeps();
+        if !sleeps && !self.work_is_before_a_call(served) {
+            return Round::TasksDue(served);
+        }
+        self.unfenced = if sleeps { 0 } else { self.unfenced + served };
+        self.step_progress();
+        // The next round does not poll first: callers that sleep again and again would
+        // delay the tasks for ever.
+        (self.is_due, self.budget) = (true, 0);
+        Round::NeedsNotify(served)
     }
 
     /// Rules 21 and 22 for the side that replies. The host's wait word is in the cache line that
@@ -490,6 +528,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 
     /// The host began another epoch or closed this one.
+    #[cfg_attr(hamr_bare, inline(never))]
     pub fn host_is_gone(&self) -> bool {
         let load = |off| self.window.word(off).map_or(0, |w| w.load());
         load(word::EPOCH) != self.epoch.0 || load(word::HOST_STATE) == HostState::CLOSING.0

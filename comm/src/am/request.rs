@@ -4,6 +4,8 @@
 #[cfg(feature = "tasks")]
 use super::Found;
 #[cfg(feature = "tasks")]
+use crate::task::TaskThunk;
+#[cfg(feature = "tasks")]
 use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::slot::{Descriptor, Ext, INLINE_BYTES, INLINE_WORDS, Place, ReqHdr};
 use hamr_shared_abi::status::Status;
@@ -22,7 +24,6 @@ impl ReplyMode {
 /// A task's call, as its request has it: with EXT, and without fault. Longer arguments are in its ticket
 /// slot's request chunk.
 #[cfg(feature = "tasks")]
-#[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) queue: u32,
     /// Its ticket slot, and the word that its reply carries there.
@@ -30,6 +31,8 @@ pub(crate) struct Job {
     /// Where its next reply goes: the request's slot until the device has replied TAKEN.
     pub(super) next_reply: Found,
     pub(crate) hdr: ReqHdr,
+    /// What its first slice runs.
+    pub(super) start: TaskThunk,
     pub(super) words: [u64; INLINE_WORDS],
 }
 
@@ -50,7 +53,8 @@ impl Job {
     }
 
     /// Where the reply goes.
-    #[inline(never)]
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
     pub(super) fn reply_mode(&self) -> ReplyMode {
         if self.hdr.has(ReqHdr::REPLY_BUF) {
             return parts(self.hdr, &self.words).map_or(ReplyMode::TWO_WAY, |parts| parts.reply_mode);

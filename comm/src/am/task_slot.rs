@@ -4,7 +4,7 @@
 use super::request::Job;
 use crate::task::switch::{Coroutine, TaskStack};
 use crate::task::wait::{Interrupted, Wait};
-use crate::task::{Answer, Reason, TaskThunk};
+use crate::task::{Answer, Reason};
 use hamr_shared_abi::status::Status;
 
 /// Calls of one task at most.
@@ -66,7 +66,7 @@ pub struct TaskSlot {
     pub(crate) stack: Option<TaskStack>,
     /// The call that runs here.
     pub(crate) job: Option<Job>,
-    /// `None` before the first slice.
+    /// `None` before the first task here.
     pub(crate) coroutine: Option<Coroutine>,
     pub(crate) wait: Wait,
     pub(crate) interrupted: Option<Interrupted>,
@@ -129,14 +129,22 @@ impl TaskSlot {
         }
     }
 
-    /// A task begins here. `QUEUE_FULL`: the system has no memory for its stack.
-    pub(crate) fn begin(&mut self, start: TaskThunk) -> Result<(), Status> {
+    /// Has the task here had a slice?
+    #[inline(always)]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.coroutine.as_ref().is_some_and(Coroutine::has_task)
+    }
+
+    /// Makes a coroutine for the tasks of this place. `QUEUE_FULL`: the system has no memory for its stack.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn open(&mut self) -> Result<(), Status> {
         #[cfg(not(any(target_os = "none", hamr_bare)))]
         if self.stack.is_none() {
             self.stack = TaskStack::new(self.bytes).ok();
         }
         let stack = self.stack.take().ok_or(Status::QUEUE_FULL)?;
-        self.coroutine = Some(Coroutine::new(stack, start));
+        self.coroutine = Some(Coroutine::new(stack));
         Ok(())
     }
 
@@ -166,25 +174,39 @@ impl TaskSlot {
     }
 
     /// A call takes the place.
-    #[inline(always)]
-    fn take(&mut self, job: Job) {
-        self.job = Some(job);
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
+    pub(crate) fn take(&mut self, job: Job) -> &mut Job {
         self.answer = Answer::None;
         self.show(None);
         (self.wait, self.interrupted, self.saw_cancel, self.deadline) = (Wait::Turn, None, false, u64::MAX);
+        self.job.insert(job)
     }
 
     /// The place is free. A task that has not returned is left where it stands; on a hosted system
     /// its stack is lost with what is on it.
-    #[inline(never)]
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
     pub(crate) fn free(&mut self) {
         #[cfg(feature = "claims")]
         crate::claims::release(core::ptr::from_ref(self).addr());
-        if let Some(coroutine) = self.coroutine.take() {
-            self.stack = coroutine.into_stack();
+        if self.has_begun() {
+            self.abandon();
         }
         self.job = None;
         self.drains = false;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn abandon(&mut self) {
+        let left = self.coroutine.take();
+        #[cfg(hamr_bare)]
+        {
+            self.stack = left.map(Coroutine::into_stack);
+        }
+        #[cfg(not(hamr_bare))]
+        drop(left);
     }
 }
 
@@ -229,14 +251,14 @@ impl<'s> Tasks<'s> {
         self.slots.is_empty()
     }
 
-    /// Gives the call a free place, if there is one, and that number.
-    #[inline(never)]
-    pub(crate) fn take(&mut self, job: &Job) -> Option<u32> {
-        let (index, slot) = (0..).zip(self.slots.iter_mut().take(self.limit)).find(|(_, slot)| !slot.is_used())?;
-        slot.take(job.clone());
+    /// A free place, if there is one, for a call that is ready, and its number.
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
+    pub(crate) fn place(&mut self) -> Option<(u32, &mut TaskSlot)> {
+        let place = (0..).zip(self.slots.iter_mut().take(self.limit)).find(|(_, slot)| !slot.is_used())?;
         self.live += 1;
         self.is_ready = true;
-        Some(index)
+        Some(place)
     }
 
     /// Places that are not free.

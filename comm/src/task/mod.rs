@@ -67,6 +67,9 @@ pub(crate) struct Slice<'a> {
     pub(crate) frame: Frame<'a>,
     /// The arguments, in the first slice until they are decoded.
     pub(crate) args: Option<Arguments<'a>>,
+    /// What the first slice runs.
+    #[cfg(feature = "tasks")]
+    pub(crate) start: TaskThunk,
     /// Microseconds.
     pub(crate) clock: &'a mut dyn FnMut() -> u64,
     /// Why the task's waits end at once.

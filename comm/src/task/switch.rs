@@ -9,7 +9,6 @@
 // UNSAFETY: a pointer to the slice on the serve stack, and stacks that are left with frames on them
 // (`docs/unsafe.md` "tasks").
 
-use super::TaskThunk;
 use super::wait::Wait;
 use super::{Marks, Reason, Slice, Task};
 use crate::buffer::BufferPtr;
@@ -62,7 +61,7 @@ struct Lent(NonNull<Slice<'static>>);
 
 /// A task's end of the switch.
 pub(crate) struct Suspender<'t> {
-    yielder: &'t Yielder<Lent, Wait>,
+    yielder: &'t Yielder<Lent, Step>,
     lent: Cell<Lent>,
     marks: &'t Cell<Marks>,
     /// A closure of [`Self::with`] runs.
@@ -79,7 +78,7 @@ impl<'t> Suspender<'t> {
     pub(super) fn suspend(&self, wait: Wait, reason: Reason) {
         self.refuse_in_conversion();
         self.with(|slice| (slice.marks, slice.reason) = (self.marks.take(), Some(reason)));
-        self.lent.set(self.yielder.suspend(wait));
+        self.lent.set(self.yielder.suspend(Step::Waits(wait)));
         self.with(|slice| self.marks.set(slice.marks));
     }
 
@@ -184,12 +183,8 @@ impl Drop for Converts<'_> {
     }
 }
 
-type Inner = corosensei::Coroutine<Lent, Wait, Returned, TaskStack>;
-
-#[cfg(not(hamr_bare))]
-type Returned = Result<Reply, Payload>;
-#[cfg(hamr_bare)]
-type Returned = Reply;
+/// It yields at each end of a slice, and never returns.
+type Inner = corosensei::Coroutine<Lent, Step, (), TaskStack>;
 
 /// What a panic carries.
 #[cfg(not(hamr_bare))]
@@ -206,95 +201,124 @@ pub(crate) enum Step {
     Panicked(Payload),
 }
 
-/// A task on its stack. Dropped while it is suspended, it leaks both.
+/// A stack on which the tasks of one place run, one after the other. Dropped while one is suspended, it leaks both.
 pub(crate) struct Coroutine {
     inner: ManuallyDrop<Inner>,
-    /// The thread that it was made on. What a task has on its stack need not be `Send`.
+    /// A task has had a slice, and has not returned.
+    has_task: bool,
+    /// The thread that its task began on. What a task has on its stack need not be `Send`.
     #[cfg(not(hamr_bare))]
     thread: std::thread::ThreadId,
 }
 
-// SAFETY: only a `Resumable` runs or ends the task's code. `here` makes one for the first thread alone,
-// and it is not `Send`.
+// SAFETY: only a `Resumable` runs the task's code, and it is not `Send`. `here` makes one of a coroutine with a task for
+// the thread alone that the task began on. Without one its stack has the frame of `root` alone, of which nothing belongs
+// to a thread.
 #[cfg(not(hamr_bare))]
 unsafe impl Send for Coroutine {}
 
 impl Coroutine {
-    /// A task that has not begun.
-    pub(crate) fn new(stack: TaskStack, start: TaskThunk) -> Self {
-        let root = move |yielder: &Yielder<Lent, Wait>, lent: Lent| {
-            let marks = Cell::new(Marks::default());
-            let mut task = Task::of(Suspender {
-                yielder,
-                lent: Cell::new(lent),
-                marks: &marks,
-                #[cfg(debug_assertions)]
-                is_lent: Cell::new(false),
-            });
-            #[cfg(not(hamr_bare))]
-            return std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| start(&mut task)));
-            #[cfg(hamr_bare)]
-            start(&mut task)
+    /// Without a task.
+    pub(crate) fn new(stack: TaskStack) -> Self {
+        let root = |yielder: &Yielder<Lent, Step>, mut lent: Lent| {
+            loop {
+                let marks = Cell::new(Marks::default());
+                let mut task = Task::of(Suspender {
+                    yielder,
+                    lent: Cell::new(lent),
+                    marks: &marks,
+                    #[cfg(debug_assertions)]
+                    is_lent: Cell::new(false),
+                });
+                let start = task.suspender.with(|slice| slice.start);
+                #[cfg(not(hamr_bare))]
+                let ended = match std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| start(&mut task))) {
+                    Ok(reply) => Step::Returned(reply),
+                    Err(payload) => Step::Panicked(payload),
+                };
+                #[cfg(hamr_bare)]
+                let ended = Step::Returned(start(&mut task));
+                lent = yielder.suspend(ended);
+            }
         };
         Self {
             inner: ManuallyDrop::new(Inner::with_stack(stack, root)),
+            has_task: false,
             #[cfg(not(hamr_bare))]
             thread: this_thread(),
         }
     }
 
-    /// The task for this thread, if it may resume it.
+    /// True if a task has had a slice, and has not returned.
+    #[inline(always)]
+    pub(crate) fn has_task(&self) -> bool {
+        self.has_task
+    }
+
+    /// The coroutine for this thread, if it may resume its task or begin one.
     #[inline(always)]
     pub(crate) fn here(&mut self) -> Option<Resumable<'_>> {
         #[cfg(not(hamr_bare))]
         if self.thread != this_thread() {
-            return None;
+            if self.has_task {
+                return None;
+            }
+            self.thread = this_thread();
         }
-        Some(Resumable { inner: &mut self.inner, _thread: PhantomData })
+        Some(Resumable { inner: &mut self.inner, has_task: &mut self.has_task, _thread: PhantomData })
     }
 
-    /// Its stack. On a hosted system that of a task that has not returned is leaked, and the result
-    /// `None`.
-    pub(crate) fn into_stack(mut self) -> Option<TaskStack> {
-        #[cfg(not(hamr_bare))]
-        if !self.inner.done() {
-            return None;
-        }
-        #[cfg(hamr_bare)]
-        // SAFETY: the frames of a task that is left where it stands own nothing that must be dropped:
-        // what an abandoned handler may own (`docs/unsafe.md` "abandoning"). Also after a fault inside
-        // of `resume`, when what is stored may say either.
-        unsafe {
-            self.inner.force_reset();
-        }
-        // SAFETY: `self` ends here, and has no destructor.
-        Some(unsafe { ManuallyDrop::take(&mut self.inner) }.into_stack())
+    /// Its stack, without the task that was left where it stood.
+    #[cfg(hamr_bare)]
+    pub(crate) fn into_stack(mut self) -> TaskStack {
+        // SAFETY: the frames of such a task own nothing that must be dropped: what an abandoned handler may own
+        // (`docs/unsafe.md` "abandoning"). Also after a fault inside of `resume`, when what is stored may say either.
+        unsafe { self.inner.force_reset() };
+        ManuallyDrop::into_inner(self.inner).into_stack()
     }
 }
 
-/// A task on the thread that it was made on, which it does not leave.
+/// On bare metal stacks are static.
+#[cfg(not(hamr_bare))]
+impl Drop for Coroutine {
+    fn drop(&mut self) {
+        if !self.has_task {
+            // SAFETY: the frame of the loop between two tasks owns nothing that must be dropped.
+            unsafe { self.inner.force_reset() };
+            // SAFETY: `self` ends here.
+            unsafe { ManuallyDrop::drop(&mut self.inner) };
+        }
+    }
+}
+
+/// A task on the thread that it began on, which it does not leave.
 pub(crate) struct Resumable<'c> {
     inner: &'c mut Inner,
+    has_task: &'c mut bool,
     _thread: PhantomData<*mut ()>,
 }
 
 impl Resumable<'_> {
-    /// Runs the next slice. The task must not have returned.
+    /// Runs the next slice, which is the first one of a task if there is none.
     #[inline(always)]
     pub(crate) fn resume(self, slice: &mut Slice<'_>) -> Step {
         // Before `resume` finds it, whose panic would link the formatting of texts: 2.3 KiB.
-        assert!(!self.inner.done(), "a task that has returned is not resumed");
-        // The task has the slice alone until this resume returns.
-        match self.inner.resume(Lent(NonNull::from(slice).cast())) {
-            CoroutineResult::Yield(wait) => Step::Waits(wait),
-            #[cfg(not(hamr_bare))]
-            CoroutineResult::Return(Err(payload)) => Step::Panicked(payload),
-            #[cfg(not(hamr_bare))]
-            CoroutineResult::Return(Ok(reply)) => Step::Returned(reply),
-            #[cfg(hamr_bare)]
-            CoroutineResult::Return(reply) => Step::Returned(reply),
+        if self.inner.done() {
+            has_ended();
         }
+        // Before it runs, since it may be abandoned.
+        *self.has_task = true;
+        // The task has the slice alone until this resume returns.
+        let CoroutineResult::Yield(step) = self.inner.resume(Lent(NonNull::from(slice).cast())) else { has_ended() };
+        *self.has_task = matches!(step, Step::Waits(_));
+        step
     }
+}
+
+#[cold]
+#[inline(never)]
+fn has_ended() -> ! {
+    panic!("the loop of a coroutine ends with its stack");
 }
 
 #[cfg(not(hamr_bare))]
@@ -307,7 +331,7 @@ fn this_thread() -> std::thread::ThreadId {
 mod tests {
     use super::*;
     use crate::frame::Frame;
-    use crate::task::Answer;
+    use crate::task::{Answer, TaskThunk};
     use crate::testing::Heap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -315,7 +339,19 @@ mod tests {
 
     /// Runs slices of a task until it does not wait.
     fn outcome(start: TaskThunk) -> (u32, Step) {
-        let mut coroutine = Coroutine::new(TaskStack::new(256 << 10).expect("memory"), start);
+        let mut coroutine = Coroutine::new(TaskStack::new(256 << 10).expect("memory"));
+        // The second task finds the stack as the first one did.
+        let first = run(&mut coroutine, start);
+        let second = run(&mut coroutine, start);
+        assert_eq!((first.0, is_returned(&first.1)), (second.0, is_returned(&second.1)));
+        second
+    }
+
+    fn is_returned(step: &Step) -> bool {
+        matches!(step, Step::Returned(_))
+    }
+
+    fn run(coroutine: &mut Coroutine, start: TaskThunk) -> (u32, Step) {
         for waits in 0.. {
             // Each slice has its own heap and memory, whose place is another one then.
             let (mut heap, mut scratch) = (Heap::new(4096), std::vec![0; SCRATCH]);
@@ -323,6 +359,7 @@ mod tests {
                 cx: heap.context(),
                 frame: Frame::new(&mut scratch),
                 args: None,
+                start,
                 clock: &mut || 0,
                 interrupted: None,
                 answer: Answer::None,

@@ -288,7 +288,8 @@ impl<K, F: Order> Calls<K, F> {
 
     /// The task in this place is gone: its calls are cancelled. Must the place wait for replies of the
     /// host? A thread of the host may serve its queue for the task's caller.
-    #[inline(never)]
+    #[cfg_attr(hamr_bare, inline(never))]
+    #[cfg_attr(not(hamr_bare), inline(always))]
     pub(super) fn end(&mut self, place: usize, slot: &mut TaskSlot) -> bool {
         if slot.calls.used != 0 {
             self.mark(place, &mut slot.calls, Marks { dropped: u32::MAX, ..Marks::default() });
@@ -298,7 +299,7 @@ impl<K, F: Order> Calls<K, F> {
 
     /// Are there messages of this place's last task without replies of the host?
     pub(super) fn drains(&mut self, place: usize) -> bool {
-        self.host.get_mut(place + 1).is_some_and(|queue| !queue.calls.is_quiet())
+        self.host.get_mut(place + 1).is_some_and(|queue| queue.calls.requester.oldest().is_some() && !queue.calls.is_quiet())
     }
 
     /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.

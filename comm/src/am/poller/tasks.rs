@@ -204,6 +204,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             // the state words, or the device prepares to sleep.
             self.recall_control();
         }
+        if self.dispatcher.tasks.live != 0 {
+            // The stream served last has no call that is waited for: its caller waits for a task.
+            self.run_length = 0;
+        }
         self.step_progress();
         // A slice that has published no reply is nothing that a host waits for.
         let round = self.end_round(served);
@@ -232,10 +236,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[inline(never)]
     fn begin_backlog(&mut self) -> bool {
         let mut has_begun = false;
-        while let Some(job) = self.dispatcher.backlog.front()
-            && self.dispatcher.tasks.take(job).is_some()
+        let Dispatcher { backlog, tasks, .. } = &mut self.dispatcher;
+        while !backlog.is_empty()
+            && let Some((_, slot)) = tasks.place()
+            && let Some(job) = backlog.pop_front()
         {
-            self.dispatcher.backlog.pop_front();
+            slot.take(job);
             has_begun = true;
         }
         has_begun
@@ -294,13 +300,13 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return false };
         let Some(job) = &slot.job else { return false };
         let Some(endpoint) = self.endpoints.get_mut(job.queue as usize) else { return false };
-        let (found, ext) = (job.next_reply, job.ext());
+        let (found, ext, start) = (job.next_reply, job.ext(), job.start);
         let cancel = endpoint.responder.slot(job.found.slot).req_hdr_word();
         let mut short = [0; INLINE_WORDS];
         let mut args = Ok(None);
-        let is_first = slot.coroutine.is_none();
+        let is_first = !slot.has_begun();
         if is_first {
-            let Dispatcher { heap, frame, table, .. } = dispatcher;
+            let Dispatcher { heap, frame, .. } = dispatcher;
             if ext.deadline_us & Ext::ENFORCED == 0 && ext.micros() != 0 {
                 slot.deadline = clock() + u64::from(ext.micros());
             }
@@ -312,10 +318,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             } else {
                 long_arguments(job, endpoint, heap, frame, &mut short).map(Some)
             };
-            if args.is_ok() {
-                // Checked when the call was taken; the table does not change.
-                let begun = table.get(usize::from(job.hdr.key().0)).map(|entry| slot.begin(entry.start));
-                args = begun.unwrap_or(Err(Status::NO_HANDLER)).and(args);
+            if args.is_ok() && slot.coroutine.is_none() {
+                args = slot.open().and(args);
             }
         }
         let (mut effects, mut reason) = (Effects::NONE, None);
@@ -339,6 +343,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
                     frame: Frame::new(dispatcher.frame.scratch),
                     args: args.map(|len| Arguments::new(Payload::private(&mut short, len))),
+                    start,
                     clock,
                     interrupted: slot.interrupted,
                     answer: told,
@@ -358,7 +363,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let step = coroutine.resume(&mut slice);
                 effects = slice.cx.effects();
                 slot.saw_cancel |= effects.saw_cancel() || slice.interrupted == Some(Interrupted::Cancelled);
-                if let Step::Returned(_) = &step {
+                if let Step::Returned(reply) = &step
+                    && !reply.is_short()
+                {
                     dispatcher.frame.words = slice.frame.words;
                 }
                 marks = slice.marks;
@@ -430,7 +437,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     #[cfg(all(feature = "tasks", feature = "world"))]
                     hide_task(&self.window, self.task_lines, index, slot);
                     let sent = if effects.sent() { effects } else { Effects::cancelled_if(cancelled) };
-                    dispatcher.finish(endpoint, found, reply_mode, reply, sent);
+                    dispatcher.finish_task(endpoint, found, reply_mode, reply, sent);
                 }
                 dispatcher.tasks.free(index);
                 #[cfg(feature = "world")]
@@ -490,6 +497,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let Some(slot) = dispatcher.tasks.slots.get_mut(index) else { return };
         #[cfg(feature = "claims")]
         let slot_at = core::ptr::from_ref(slot).addr();
+        let Some(start) = slot.job.as_ref().map(|job| job.start).filter(|_| slot.has_begun()) else { return };
         let Some(coroutine) = &mut slot.coroutine else { return };
         for _ in 0..LAST_SLICES {
             let Some(coroutine) = coroutine.here() else { return };
@@ -501,6 +509,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 cx,
                 frame: Frame::new(dispatcher.frame.scratch),
                 args: None,
+                start,
                 clock,
                 interrupted: Some(Interrupted::Ended),
                 answer: Answer::None,

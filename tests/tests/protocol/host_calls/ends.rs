@@ -209,6 +209,20 @@ fn a_sleeping_device_waits_as_long_as_the_call_may() {
     assert!((1..700).contains(&longest), "{longest}");
 }
 
+/// Also where the stream was served last, so that no round over all streams comes before the task.
+#[test]
+fn a_host_that_sleeps_is_notified_of_each_task_that_comes_alone() {
+    let mut bench = Bench::new();
+    for value in [1, 3, 5, 7] {
+        bench.poller.window().word(word::HOST_WAIT).expect("inside").store(value);
+        bench.notified = 0;
+        let (reply, ..) = bench.start(|_| Ok(7));
+        assert_eq!(reply, RepHdr::inline(Status::OK, 8), "at {value}");
+        bench.rounds();
+        assert_eq!(bench.notified, 1, "at {value}");
+    }
+}
+
 /// The last reply comes behind the last look: the device goes on instead of sleeping, and takes the call.
 #[test]
 fn a_call_that_waits_for_a_quiet_place_keeps_the_device_awake() {
