@@ -257,49 +257,51 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// rule 9).
     #[inline]
     pub fn poll(&mut self) -> Round {
-        self.step(1)
+        match self.poll_last_served(1) {
+            0 => self.poll_all(0),
+            served => Round::Worked(served),
+        }
     }
 
-    /// The step of a serve loop: [`Self::poll`] as long as the stream served last has messages in its hot slot.
+    /// The step of a serve loop: [`Self::poll`] as long as the stream served last has messages,
+    /// then a round over all streams.
     #[inline]
     pub fn serve(&mut self) -> Round {
-        self.step(BUDGET)
-    }
-
-    #[inline(always)]
-    fn step(&mut self, at_most: u32) -> Round {
-        let served = self.poll_last_served(at_most);
-        if served != 0
-            && self.budget != 0
-            && let Some(round) = self.before_others(served)
+        let served = self.poll_last_served(BUDGET);
+        if served == 0
+            && let Some(round) = self.poll_last_ring()
         {
             return round;
         }
         self.poll_all(served)
     }
 
-    /// The stream served last may go on after so many messages. `None`: the others come first.
-    #[inline(always)]
-    fn before_others(&mut self, served: u32) -> Option<Round> {
-        #[cfg(feature = "tasks")]
-        if self.dispatcher.tasks.live != 0 {
-            // What tasks wait for is looked at by a round over all.
-            return self.dispatcher.tasks.is_ready.then(|| self.give_slices(served));
-        }
-        Some(Round::Worked(served))
-    }
-
-    /// Serves messages of the stream served last, within its budget: at most so many in its hot slot, or those in its
-    /// ring.
+    /// Serves at most so many hot messages of the stream served last, within its budget.
     #[inline(always)]
     fn poll_last_served(&mut self, at_most: u32) -> u32 {
-        let last = self.endpoints.queues.get(self.last_served);
-        let Some(last) = last.filter(|last| self.budget != 0 && last.blocked_by == 0) else { return 0 };
-        if last.responder.wait_hot(self.run_length) {
-            return self.serve_last(at_most);
+        let is_next = self.budget != 0
+            && self
+                .endpoints
+                .queues
+                .get(self.last_served)
+                .is_some_and(|last| last.blocked_by == 0 && last.responder.wait_hot(self.run_length));
+        if is_next { self.serve_last(at_most) } else { 0 }
+    }
+
+    /// Serves messages in the ring of the stream served last, within its budget. `None`: there are none, or a round
+    /// over all streams comes first, which looks at what tasks wait for.
+    #[inline(always)]
+    fn poll_last_ring(&mut self) -> Option<Round> {
+        #[cfg(feature = "tasks")]
+        if self.dispatcher.tasks.live != 0 {
+            return None;
         }
-        if self.run_length == 0 || !last.responder.ring_is_next() {
-            return 0;
+        if self.run_length == 0 || self.budget == 0 {
+            return None;
+        }
+        let last = self.endpoints.queues.get(self.last_served)?;
+        if last.blocked_by != 0 || !last.responder.ring_is_next() {
+            return None;
         }
         // Counted first, as in `serve_last`.
         let most = BATCH.min(self.budget);
@@ -307,7 +309,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let here = self.poll_one(self.last_served, most);
         self.budget += most - here;
         self.count_run(here);
-        here
+        #[cfg(feature = "tasks")]
+        if self.dispatcher.tasks.is_ready {
+            return Some(self.give_slices(here));
+        }
+        Some(Round::Worked(here))
     }
 
     /// So many messages came at once in the ring of the stream served last. The caller of one is waited for, in the

@@ -318,7 +318,7 @@ impl Resumable<'_> {
 #[cold]
 #[inline(never)]
 fn has_ended() -> ! {
-    panic!("the loop of a coroutine ends with its stack");
+    panic!("a coroutine has ended");
 }
 
 #[cfg(not(hamr_bare))]
