@@ -27,7 +27,7 @@ const COUNT_LIMITS: [(&str, f64); 15] = [
     ("host_heap", 2000.0),
     ("host_heap_4k", 1400.0),
     ("device_idle_64", 925.0),
-    ("device_task", 1260.0),
+    ("device_task", 1010.0),
     ("device_turn", 670.0),
     ("device_waiting", 270.0),
     ("device_host_call", 1550.0),
