@@ -299,7 +299,9 @@ impl<K, F: Order> Calls<K, F> {
 
     /// Are there messages of this place's last task without replies of the host?
     pub(super) fn drains(&mut self, place: usize) -> bool {
-        self.host.get_mut(place + 1).is_some_and(|queue| queue.calls.requester.oldest().is_some() && !queue.calls.is_quiet())
+        self.host
+            .get_mut(place + 1)
+            .is_some_and(|queue| queue.calls.requester.oldest().is_some() && !queue.calls.is_quiet())
     }
 
     /// Rule 22 of abi §12: must the host be notified of a message in some queue? Behind a full fence.
