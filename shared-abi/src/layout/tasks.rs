@@ -69,12 +69,13 @@ impl TasksLayout {
         let header: TasksHeader = window.read(section.off)?;
         let TasksHeader { tasks, ring, chunk, .. } = header;
         let queues = u64::from(tasks) + 1;
-        let slots = queues * (u64::from(ring) + 1);
+        // Counts are compared below: until then they are what a peer says.
+        let slots = queues.wrapping_mul(u64::from(ring) + 1);
         let parts = [
             (header.lines, u64::from(tasks) * LINE),
             (header.waits, queues * LINE),
-            (header.slots, slots * LINE),
-            (header.chunks, slots * u64::from(chunk) * 2),
+            (header.slots, slots.wrapping_mul(LINE)),
+            (header.chunks, slots.wrapping_mul(u64::from(chunk) * 2)),
             (header.table, header.table_len.into()),
         ];
         let is_sound = tasks <= MAX_TASKS
