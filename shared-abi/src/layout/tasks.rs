@@ -257,7 +257,7 @@ mod tests {
         let refused = Err(LayoutError::Section(SectionKind::TASKS));
         let good: TasksHeader = window.read(section.off).expect("there");
         let end = section.len as u32;
-        let bad: [fn(&mut TasksHeader, u32); 19] = [
+        let bad: [fn(&mut TasksHeader, u32); 20] = [
             |h, _| h.tasks = MAX_TASKS + 1,
             |h, _| h.tasks = u32::MAX,
             |h, _| h.tasks = 40,
@@ -268,6 +268,7 @@ mod tests {
             |h, _| h.chunk = 1,
             |h, _| h.chunk = QueueDescriptor::MAX_CHUNK,
             |h, _| h.chunk = u32::MAX - 63,
+            |h, _| (h.tasks, h.ring, h.chunk) = (u32::MAX, u32::MAX, u32::MAX),
             |h, _| h.lines += 1,
             |h, end| h.lines = end,
             |h, end| h.slots = end - 64,
