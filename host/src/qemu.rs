@@ -14,7 +14,7 @@
 //! ```
 
 use crate::doorbells::Doorbells;
-use crate::launcher::{Home, LaunchRequest, Launcher};
+use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
 use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
@@ -70,11 +70,7 @@ impl QemuLauncher {
 
     fn find(&self, argument: &str) -> Result<&Machine, Error> {
         match &self.machines {
-            Machines::One(machine) if argument.is_empty() => Ok(machine),
-            Machines::One(machine) => Err(Error::UnknownDevice {
-                name: format!("{}:{argument}", machine.name),
-                known: format!("{}, which takes no argument", machine.name),
-            }),
+            Machines::One(machine) => no_argument(machine.name, argument).map(|()| machine),
             Machines::Named(machines) => {
                 machines.iter().find(|m| m.name == argument).ok_or_else(|| Error::UnknownDevice {
                     name: if argument.is_empty() { "qemu".into() } else { format!("qemu:{argument}") },

@@ -2,7 +2,7 @@
 //! memory: for tests of programs, and for a launcher that is a rank itself.
 
 use crate::doorbells::{self, Doorbells};
-use crate::launcher::{Home, LaunchRequest, Launcher};
+use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
 use crate::link::{Capabilities, Link, Peer};
 use crate::program::{self, PROGRAM_CONFIG};
 use crate::{Error, Target};
@@ -29,8 +29,8 @@ impl Launcher for ThreadLauncher {
         "a thread of this process, with the handlers of this program: as a rank of a world".into()
     }
 
-    fn target(&self, _argument: &str) -> Result<Option<Target>, Error> {
-        Ok(None)
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        no_argument(KIND, argument).map(|()| None)
     }
 
     fn is_this_program(&self) -> bool {
