@@ -10,7 +10,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_device_fw::hosted::thread::serve;
 use hamr_qemu::origin::Origin;
 use rustix::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -141,7 +141,11 @@ impl Link for ThreadLink {
         let mut state = self.state();
         let how = match &*state {
             State::Runs(thread) if !thread.is_finished() => return Peer::Alive,
-            State::Runs(_) => self.how(),
+            State::Runs(_) => {
+                // `is_finished` orders nothing, and the thread has said before how it ends.
+                fence(Ordering::Acquire);
+                self.how()
+            }
             State::Ended(how) => how.clone(),
         };
         *state = State::Ended(how.clone());
