@@ -276,6 +276,29 @@ fn forked_run() {
 }
 
 #[test]
+fn a_fork_of_a_host_that_loads_an_image_loads_none() {
+    foreign::succeeds("forked_load", (GIVEN, ""));
+}
+
+#[test]
+#[ignore = "run by a_fork_of_a_host_that_loads_an_image_loads_none"]
+fn forked_load() {
+    let node: &'static Node = Box::leak(Box::new(open()));
+    let running = node.offload(sleeps::with(2_000_000)).expect("sent");
+    // It waits for the call.
+    let load = std::thread::spawn(move || node.load_image(&devices::image("shm")));
+    std::thread::sleep(Duration::from_millis(300));
+    let begin = Instant::now();
+    let child =
+        foreign::forked(|| i32::from(!node.load_image(&devices::image("shm")).is_err_and(is_of_another_process)));
+    assert_eq!(foreign::code_of(child), Some(0));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    running.wait().expect("it ends");
+    load.join().expect("no panic").expect("it is loaded");
+    node.stop();
+}
+
+#[test]
 fn an_image_ends_with_its_killed_host_while_a_child_lives() {
     foreign::succeeds("a_killed_host", (GIVEN, ""));
 }
