@@ -33,6 +33,8 @@ const PART: f64 = 0.85;
 const LEAST: u64 = 63 << 20;
 /// What a process of the job maps beside segments, at most: its libraries, stacks and buffers.
 const BESIDE: usize = 128 << 20;
+/// What the launcher uses of memory, beside a copy of the program's file, at most: stacks of threads, buffers.
+const LAUNCHER: usize = 16 << 20;
 /// The library's own threads in a rank: its listener, and that of the image.
 const THREADS: [&str; 2] = [exit::LISTENER, "hamr-watch"];
 
@@ -207,6 +209,7 @@ fn launch(arguments: &[OsString]) -> c_int {
 fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     let ranks = number("GASNET_PSHM_NODES")?.or(number("HAMR_NODES")?).unwrap_or(1);
     let path = std::fs::read_link("/proc/self/exe")?;
+    has_memory(&path)?;
     let segment = segment(ranks)?.unwrap_or_else(|| default_segment(ranks));
     let world = world(ranks, &path, arguments, segment)?;
     let why = match world.run_main("") {
@@ -220,6 +223,21 @@ fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     };
     say(&why.to_string());
     Ok(code.filter(|code| *code != 0).unwrap_or(2))
+}
+
+/// Does the system let the launcher have the memory that it uses? An allocation that fails would abort it.
+fn has_memory(path: &Path) -> Result<(), String> {
+    let file = std::fs::metadata(path).map_or(0, |facts| facts.len());
+    let len = LAUNCHER.saturating_add(usize::try_from(file).unwrap_or(usize::MAX));
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new pages, wherever there is room; none is used.
+    let mapped = unsafe { libc::mmap(null_mut(), len, access, kind, -1, 0) };
+    // SAFETY: the pages that were mapped just now, if any.
+    if mapped != libc::MAP_FAILED && unsafe { libc::munmap(mapped, len) } == 0 {
+        return Ok(());
+    }
+    let mib = len.div_ceil(1 << 20);
+    Err(format!("GASNet: expected {mib} MiB of memory for the launcher of the ranks (`ulimit -d`, `ulimit -v`), got less"))
 }
 
 /// Bytes of a rank's segment, if nothing was said: found before ranks start, so that whatever fails there is told.
