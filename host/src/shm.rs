@@ -159,9 +159,8 @@ fn start_over(
     let cpu = request.cpu;
     let theirs = doorbells.clone();
     let memory = (!capabilities.world).then(|| greeting.memfd.clone());
-    let start = move |image: &ImageFile, limit: Duration| {
-        start(command(image), spawn, image, &greeting, &theirs, cpu, limit)
-    };
+    let start =
+        move |image: &ImageFile, limit: Duration| start(command(image), spawn, image, &greeting, &theirs, cpu, limit);
     Ok(Box::new(ProcessLink::start("shm", request, capabilities, window, Some(doorbells), memory, start)?))
 }
 

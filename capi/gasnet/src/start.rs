@@ -237,7 +237,9 @@ fn has_memory(path: &Path) -> Result<(), String> {
         return Ok(());
     }
     let mib = len.div_ceil(1 << 20);
-    Err(format!("GASNet: expected {mib} MiB of memory for the launcher of the ranks (`ulimit -d`, `ulimit -v`), got less"))
+    Err(format!(
+        "GASNet: expected {mib} MiB of memory for the launcher of the ranks (`ulimit -d`, `ulimit -v`), got less"
+    ))
 }
 
 /// Bytes of a rank's segment, if nothing was said: found before ranks start, so that whatever fails there is told.

@@ -10,8 +10,8 @@ use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_comm::handshake::HostHandshake;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Between two looks at calls in flight.
