@@ -60,11 +60,12 @@ impl SharedStream {
         if let Some(shared) = shared {
             return Ok(Self { shared });
         }
-        // A thread that had the last one to itself may be giving its pair back.
-        let (begin, is_left) = (Instant::now(), known.is_some());
+        let begin = Instant::now();
         let opened = loop {
+            // The last of the threads before may be giving their pair back; nothing else is waited for.
+            let leaves = queues.has(User::Beyond) && begin.elapsed() < LEAVE;
             match Self::open_for(User::Beyond, device, queues, &StreamOptions::default()) {
-                Err(Error::TooManyStreams { .. }) if is_left && begin.elapsed() < LEAVE => std::thread::yield_now(),
+                Err(Error::TooManyStreams { .. }) if leaves => std::thread::yield_now(),
                 opened => break opened?,
             }
         };
