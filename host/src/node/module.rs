@@ -114,9 +114,17 @@ impl Node {
     /// A number, and a place. A call that is late takes none: it is cancelled before it runs, and where it has begun,
     /// its reply is about to come.
     fn reserve(&self, module: &str, sizes: (u64, u64)) -> Result<Grant, Error> {
-        let refused = |why| self.module_error(module, text(why));
-        let asked = self.offload(Call::<Reserve>::new(sizes)).map_err(|why| refused(why.into()))?;
         let (begin, limit) = (Instant::now(), self.device().options.deadline.unwrap_or(LONGEST_WAIT));
+        let refused = |why| {
+            let why = match why {
+                CallError::Cancelled(_) | CallError::Deadline(_) => {
+                    format!("the device has not come to it in {limit:?}")
+                }
+                why => text(why),
+            };
+            self.module_error(module, why)
+        };
+        let asked = self.offload(Call::<Reserve>::new(sizes)).map_err(|why| refused(why.into()))?;
         while !asked.is_done() && begin.elapsed() < limit {
             std::thread::sleep(PAUSE);
         }
