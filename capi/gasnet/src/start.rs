@@ -33,8 +33,9 @@ const PART: f64 = 0.85;
 const LEAST: u64 = 63 << 20;
 /// What a process of the job maps beside segments, at most: its libraries, stacks and buffers.
 const BESIDE: usize = 128 << 20;
-/// What the launcher uses of memory, beside a copy of the program's file, at most: stacks of threads, buffers.
-const LAUNCHER: usize = 16 << 20;
+/// What the launcher allocates for itself and for each rank, as measured; that it gets no more, or no thread, it says.
+const LAUNCHER: usize = 1 << 20;
+const LAUNCHER_OF_RANK: usize = 5 << 19;
 /// The library's own threads in a rank: its listener, and that of the image.
 const THREADS: [&str; 2] = [exit::LISTENER, "hamr-watch"];
 
@@ -209,7 +210,7 @@ fn launch(arguments: &[OsString]) -> c_int {
 fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     let ranks = number("GASNET_PSHM_NODES")?.or(number("HAMR_NODES")?).unwrap_or(1);
     let path = std::fs::read_link("/proc/self/exe")?;
-    has_memory(&path)?;
+    has_memory(ranks)?;
     let segment = segment(ranks)?.unwrap_or_else(|| default_segment(ranks));
     let world = world(ranks, &path, arguments, segment)?;
     let why = match world.run_main("") {
@@ -226,9 +227,8 @@ fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
 }
 
 /// Does the system let the launcher have the memory that it uses? An allocation that fails would abort it.
-fn has_memory(path: &Path) -> Result<(), String> {
-    let file = std::fs::metadata(path).map_or(0, |facts| facts.len());
-    let len = LAUNCHER.saturating_add(usize::try_from(file).unwrap_or(usize::MAX));
+fn has_memory(ranks: usize) -> Result<(), String> {
+    let len = LAUNCHER + ranks * LAUNCHER_OF_RANK;
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: new pages, wherever there is room; none is used.
     let mapped = unsafe { libc::mmap(null_mut(), len, access, kind, -1, 0) };
