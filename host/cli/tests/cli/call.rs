@@ -105,7 +105,7 @@ fn every_bad_call_is_one_clear_line() {
         (&["fill<u8>", "-1", "[0]"], &["0 to 2^8 - 1", "`-1`"]),
         (&["fill<u8>", "-0x1", "[0]"], &["0 to 2^8 - 1", "`-0x1`"]),
         (&["divide", "-0x10", "4", "--nothing"], &["--nothing", "hamr --help"]),
-        (&["divide", "1", "4", "--save", "-0x1"], &["--save", "hamr --help"]),
+        (&["divide", "1", "4", "--save", "-0x1"], &["-0", "hamr --help"]),
         (&["divide", "-x10", "4"], &["-x", "hamr --help"]),
         (&["-0x10"], &["-0", "hamr --help"]),
         (&["isa", "--device", "loopback:x"], &["`loopback:x`", "takes no argument"]),
