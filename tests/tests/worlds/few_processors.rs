@@ -2,11 +2,12 @@
 //! time slice or time of polling. What is counted is processor time and switches, which load does not change.
 
 use hamr::{Options, WaitMode, World, WorldOptions};
+use hamr_tests::times::within;
 use hamr_tests::{devices, processes, sleeping};
 use hamr_tests_kernels::echo;
 use hamr_tests_kernels::peers::barriers;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs this test's process, and what it starts from now on, on the first so many of its processors. The image is built
 /// before, on all of them.
@@ -45,15 +46,18 @@ fn calls_on_one_processor_cost_switches_and_no_time_of_polling() {
         let call = |n| assert_eq!(stream.sync(echo::with(n)).expect("a reply"), n);
         (0..100).for_each(call);
         let used = || sleeping::used(std::process::id()) + sleeping::used(node.info().pid);
-        let (before, seconds, begin) = (switches(), used(), Instant::now());
-        (0..CALLS).for_each(call);
-        let took = begin.elapsed() / CALLS as u32;
-        let (after, seconds) = (switches(), used() - seconds);
-        let [waited, gave] = [0, 1].map(|i| after[i] - before[i]);
-        println!("{wait:?}: {took:?} a call, {waited} sleeps, {gave} other switches, {seconds:.2} s of processors");
-        assert!(waited + gave >= CALLS / 2, "{wait:?}: {waited} and {gave}: the device has this processor");
-        assert!(waited + gave <= CALLS * 8, "{wait:?}: {waited} and {gave}");
-        assert!(seconds < limit, "{wait:?}: {seconds} s for {CALLS} calls");
+        within(Duration::from_secs_f64(limit), || {
+            let (before, seconds, begin) = (switches(), used(), Instant::now());
+            (0..CALLS).for_each(call);
+            let took = begin.elapsed() / CALLS as u32;
+            let (after, seconds) = (switches(), used() - seconds);
+            let [waited, gave] = [0, 1].map(|i| after[i] - before[i]);
+            println!("{wait:?}: {took:?} a call, {waited} sleeps, {gave} other switches, {seconds:.2} s of processors");
+            assert!(waited + gave >= CALLS / 2, "{wait:?}: {waited} and {gave}: the device has this processor");
+            assert!(waited + gave <= CALLS * 8, "{wait:?}: {waited} and {gave}");
+            // A yield that the system does not follow, as it may, makes the side that never sleeps poll on.
+            Duration::from_secs_f64(seconds)
+        });
     }
 }
 
