@@ -3,6 +3,7 @@
 
 use crate::{Error, ImageFile, Options};
 use std::net::TcpListener;
+use std::path::Path;
 use std::time::Duration;
 
 /// `1`, or the function to stop in.
@@ -38,11 +39,19 @@ impl Debugger {
     /// The command that connects gdb to a device that waits at `port`.
     pub(crate) fn command(&self, image: &ImageFile, port: u16) -> String {
         let gdb = if is_installed("gdb-multiarch") { "gdb-multiarch" } else { "gdb" };
-        let path = image.path.display().to_string().replace('\'', "'\\''");
-        let attach = format!("{gdb} '{path}' -ex 'set sysroot /' -ex 'target remote 127.0.0.1:{port}'");
+        let path = in_shell(&image.path);
+        let attach = format!("{gdb} {path} -ex 'set sysroot /' -ex 'target remote 127.0.0.1:{port}'");
         let Some(breakpoint) = &self.breakpoint else { return attach };
         let function = function(breakpoint, image).replace('\'', "");
         format!("{attach} -ex 'break {function}' -ex continue")
+    }
+}
+
+/// A path as a shell reads it. Bytes that are no text, or that move a terminal's cursor, are in the form of `$'…'`.
+fn in_shell(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) if !text.contains(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
+        _ => format!("$'{}'", path.as_os_str().as_encoded_bytes().escape_ascii()),
     }
 }
 
@@ -82,6 +91,26 @@ pub(crate) fn is_installed(program: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The form of a path that is no text is that of bash, which is asked where it is there.
+    #[test]
+    fn a_shell_reads_the_path_that_was_meant() {
+        use std::os::unix::ffi::OsStrExt;
+        for (path, shown) in [
+            (&b"/an/image"[..], r"'/an/image'"),
+            (b"/it's $HOME", r"'/it'\''s $HOME'"),
+            ("/caf\u{e9}".as_bytes(), "'/caf\u{e9}'"),
+            (b"/caf\xe9f 'q' \"d\" \\", r#"$'/caf\xe9f \'q\' \"d\" \\'"#),
+            (b"/a\nb\x1b", r"$'/a\nb\x1b'"),
+        ] {
+            let said = in_shell(Path::new(std::ffi::OsStr::from_bytes(path)));
+            assert_eq!(said, shown);
+            if is_installed("bash") {
+                let echo = std::process::Command::new("bash").args(["-c", &format!("printf %s {said}")]).output();
+                assert_eq!(echo.expect("it runs").stdout, path, "{said}");
+            }
+        }
+    }
 
     #[test]
     fn a_handler_is_found_by_the_end_of_its_path() {

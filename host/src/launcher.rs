@@ -93,6 +93,14 @@ pub trait Launcher: Send + Sync {
     }
 }
 
+/// Refuses an argument of a kind of device that takes none.
+pub(crate) fn no_argument(kind: &str, argument: &str) -> Result<(), Error> {
+    if argument.is_empty() {
+        return Ok(());
+    }
+    Err(Error::UnknownDevice { name: format!("{kind}:{argument}"), known: format!("{kind}, which takes no argument") })
+}
+
 /// Devices inside this process, run by the threads that wait for them: for tests.
 pub(crate) struct LoopbackLauncher;
 
@@ -100,8 +108,8 @@ impl Launcher for LoopbackLauncher {
     fn describe(&self) -> String {
         "handlers run in this process, in the thread that waits: for tests".into()
     }
-    fn target(&self, _argument: &str) -> Result<Option<Target>, Error> {
-        Ok(None)
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        no_argument("loopback", argument).map(|()| None)
     }
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let heap = request.heap_off..request.window_len;

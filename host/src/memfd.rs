@@ -21,15 +21,17 @@ pub(crate) fn make_window(device: &str, len: u64) -> Result<OwnedFd, Error> {
     let name = format!("{MEMFD_PREFIX}{device}");
     let memfd = rustix::fs::memfd_create(&name, flags).map_err(Error::os("making a memfd"))?;
     let sizing = Error::os(format!("sizing a window of {len} bytes"));
-    // Beyond the limit (`ulimit -f`) the system would end this process by a signal.
-    if getrlimit(Resource::Fsize).current.is_some_and(|most| len > most) {
-        return Err(sizing(Errno::FBIG));
-    }
-    rustix::fs::ftruncate(&memfd, len).map_err(sizing)?;
+    check_len(len).and_then(|()| rustix::fs::ftruncate(&memfd, len)).map_err(sizing)?;
     rustix::fs::flock(&memfd, FlockOperation::NonBlockingLockExclusive).map_err(Error::os("locking the window"))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&memfd, seals).map_err(Error::os("sealing the window"))?;
     Ok(memfd)
+}
+
+/// An error where a file of so many bytes is beyond the limit (`ulimit -f`): the system would end this process by a
+/// signal.
+pub(crate) fn check_len(len: u64) -> Result<(), Errno> {
+    if getrlimit(Resource::Fsize).current.is_some_and(|most| len > most) { Err(Errno::FBIG) } else { Ok(()) }
 }
 
 /// Which process each rank of a world is: a file of 32 bits a rank, 0 none. Ranks that are processes get it, and no

@@ -3,6 +3,7 @@
 
 use crate::Error;
 use hamr_comm::abi::ids::NodeId;
+use hamr_qemu::origin::Origin;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +23,7 @@ struct State {
 pub(crate) struct NodeNumber {
     id: NodeId,
     of: &'static Numbers,
+    origin: Origin,
 }
 
 impl NodeNumber {
@@ -29,7 +31,7 @@ impl NodeNumber {
     pub(crate) fn take(device: &str) -> Result<Self, Error> {
         let id = NUMBERS.take();
         let id = id.ok_or_else(|| Error::TooManyDevices { device: device.into(), limit: NodeId::MAX.0 })?;
-        Ok(Self { id, of: &NUMBERS })
+        Ok(Self { id, of: &NUMBERS, origin: Origin::here() })
     }
 
     pub(crate) fn id(&self) -> NodeId {
@@ -39,7 +41,10 @@ impl NodeNumber {
 
 impl Drop for NodeNumber {
     fn drop(&mut self) {
-        self.of.state().taken.remove(&self.id.0);
+        // In a copy of the process another thread may have the lock for good.
+        if self.origin.is_here() {
+            self.of.state().taken.remove(&self.id.0);
+        }
     }
 }
 
@@ -70,7 +75,7 @@ mod tests {
     #[test]
     fn node_numbers_are_unique_and_rest() {
         static NUMBERS: Numbers = Numbers::new();
-        let take = || NUMBERS.take().map(|id| NodeNumber { id, of: &NUMBERS });
+        let take = || NUMBERS.take().map(|id| NodeNumber { id, of: &NUMBERS, origin: Origin::here() });
         let mut all: Vec<_> = std::iter::from_fn(take).collect();
         let ids: BTreeSet<u16> = all.iter().map(|number| number.id().0).collect();
         assert_eq!(ids.into_iter().collect::<Vec<_>>(), (1..=NodeId::MAX.0).collect::<Vec<_>>());

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// One epoch of such a device.
 pub(crate) struct Process {
@@ -27,6 +27,7 @@ pub(crate) struct Process {
     how: Option<String>,
     /// As a shell has it: its exit code, or 128 and the signal that ended it.
     code: Option<u8>,
+    is_killed: bool,
     /// Text of this kind of device about the end of its process.
     epilogue: Box<dyn Fn(ExitStatus) -> String + Send>,
     /// Values that must exist as long as the process.
@@ -47,6 +48,7 @@ impl Process {
                 origin: Origin::here(),
                 how: None,
                 code: None,
+                is_killed: false,
                 epilogue: Box::new(epilogue),
                 _kept: Box::new(kept),
             }),
@@ -65,8 +67,7 @@ impl Process {
     }
 
     pub(crate) fn has_exited(&self) -> bool {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut [PollFd::new(&*self.pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0)
+        has_exited_within(&self.pidfd, Duration::ZERO)
     }
 
     /// Waits for the end and returns a description of it.
@@ -83,8 +84,9 @@ impl Process {
         .clone()
     }
 
-    fn signal(&self, signal: Signal) {
+    fn signal(&mut self, signal: Signal) {
         if self.origin.is_here() {
+            self.is_killed |= signal == Signal::KILL;
             // An error means that it has ended.
             let _ = pidfd_send_signal(&*self.pidfd, signal);
         }
@@ -94,6 +96,20 @@ impl Process {
         if self.origin.is_here() {
             self.signal(Signal::KILL);
             self.reap();
+        }
+    }
+}
+
+/// Has a process ended? Waits so long for that.
+fn has_exited_within(pidfd: &OwnedFd, limit: Duration) -> bool {
+    let begin = Instant::now();
+    loop {
+        let left = limit.saturating_sub(begin.elapsed());
+        let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+        let left = Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&left)) {
+            Err(Errno::INTR) => {}
+            ended => return ended.is_ok_and(|n| n > 0),
         }
     }
 }
@@ -140,8 +156,8 @@ pub(crate) fn pin(thread: Pid, cpu: usize) -> Result<(), Error> {
     rustix::thread::sched_setaffinity(Some(thread), &set).map_err(Error::os(what()))
 }
 
-/// Starts one epoch of an image.
-type Start = Box<dyn Fn(&ImageFile) -> Result<Process, Error> + Send + Sync>;
+/// Starts one epoch of an image. What it waits for besides the system has so long.
+type Start = Box<dyn Fn(&ImageFile, Duration) -> Result<Process, Error> + Send + Sync>;
 
 /// The link to such a device.
 pub(crate) struct ProcessLink {
@@ -151,14 +167,44 @@ pub(crate) struct ProcessLink {
     doorbells: Option<Arc<Doorbells>>,
     /// The window's memory, of a device that is no rank.
     memory: Option<Arc<OwnedFd>>,
-    process: Mutex<Process>,
-    /// Readable when the process has ended. It is outside of the lock above, which stays locked
-    /// while one process ends and another starts: the reactor, which also sleeps for other devices,
-    /// must not wait for that.
+    present: Mutex<Present>,
+    /// [`Present::starts`] is over.
+    started: Condvar,
+    /// Readable when the process has ended. It is outside of the lock above, which is held while its exit status is
+    /// taken: the reactor, which also sleeps for other devices, must not wait for that.
     end: Mutex<Arc<OwnedFd>>,
     start: Start,
     /// What it starts.
     image: Mutex<ImageFile>,
+}
+
+/// The process of the present epoch, or of the last.
+struct Present {
+    process: Process,
+    /// A thread starts the next one, without the lock: others look at this one meanwhile.
+    starts: bool,
+    /// What was asked of the one that starts.
+    asked: Option<Signal>,
+}
+
+/// [`Present::starts`] until it is dropped.
+struct Starting<'l>(Option<&'l ProcessLink>);
+
+impl Starting<'_> {
+    /// Under the lock, so that what is asked from here on is asked of the new process.
+    fn end(mut self, mut present: MutexGuard<'_, Present>) {
+        present.starts = false;
+        self.0.take().into_iter().for_each(|link| link.started.notify_all());
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.0 {
+            link.present().starts = false;
+            link.started.notify_all();
+        }
+    }
 }
 
 impl ProcessLink {
@@ -171,12 +217,12 @@ impl ProcessLink {
         window: Window<Shared>,
         doorbells: Option<Arc<Doorbells>>,
         memory: Option<Arc<OwnedFd>>,
-        start: impl Fn(&ImageFile) -> Result<Process, Error> + Send + Sync + 'static,
+        start: impl Fn(&ImageFile, Duration) -> Result<Process, Error> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let device = request.device;
         let none = || Error::Launch { device: device.into(), why: "expected an image for it, got none".into() };
         let image = request.image.ok_or_else(none)?.clone();
-        let process = start(&image).map_err(|e| match e {
+        let process = start(&image, request.start_deadline).map_err(|e| match e {
             Error::Os { what, source } => Error::Launch { device: device.into(), why: format!("{what}: {source}") },
             other => other,
         })?;
@@ -188,15 +234,35 @@ impl ProcessLink {
             window,
             doorbells,
             memory,
-            process: Mutex::new(process),
+            present: Mutex::new(Present { process, starts: false, asked: None }),
+            started: Condvar::new(),
             end,
             start: Box::new(start),
             image: Mutex::new(image),
         })
     }
 
-    fn process(&self) -> MutexGuard<'_, Process> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    fn present(&self) -> MutexGuard<'_, Present> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps other threads from starting a process, where that of the present epoch has ended, or does within `limit`.
+    fn begin_start(&self, limit: Duration) -> Result<Starting<'_>, String> {
+        let killed = Some(self.present()).filter(|present| present.process.is_killed);
+        if let Some(end) = killed.map(|present| present.process.pidfd.clone()) {
+            has_exited_within(&end, limit);
+        }
+        let mut present = self.present();
+        if present.starts {
+            return Err("another thread starts its process".into());
+        }
+        if !present.process.has_exited() {
+            return Err("its process has not ended".into());
+        }
+        // Reaped first, so that two processes never use one window at the same time.
+        present.process.reap();
+        (present.starts, present.asked) = (true, None);
+        Ok(Starting(Some(self)))
     }
 
     /// The end of the present process, or while another one starts, that of the last.
@@ -239,18 +305,40 @@ impl Link for ProcessLink {
         }
     }
     fn peer(&self) -> Peer {
-        let mut process = self.process();
+        let process = &mut self.present().process;
         if process.has_exited() { Peer::Gone(process.reap()) } else { Peer::Alive }
     }
     fn exit_code(&self) -> Option<u8> {
-        self.process().code
+        self.present().process.code
     }
     fn terminate(&self) {
-        self.process().signal(Signal::TERM);
+        let mut present = self.present();
+        match present.starts {
+            true => _ = present.asked.get_or_insert(Signal::TERM),
+            false => present.process.signal(Signal::TERM),
+        }
     }
     /// It is killed, which it cannot put off.
-    fn stop(&self, _limit: Duration) {
-        self.process().end();
+    fn stop(&self, limit: Duration) {
+        let begin = Instant::now();
+        let left = || limit.saturating_sub(begin.elapsed());
+        let mut present = self.present();
+        if !present.process.origin.is_here() {
+            return;
+        }
+        while present.starts {
+            present.asked = Some(Signal::KILL);
+            if left().is_zero() {
+                return;
+            }
+            present = self.started.wait_timeout(present, left()).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        present.process.signal(Signal::KILL);
+        let end = present.process.pidfd.clone();
+        drop(present);
+        if has_exited_within(&end, left()) {
+            self.peer();
+        }
     }
     fn host_ends(&self) -> Option<HostEnds> {
         let [notified, device] = self.doorbells.as_ref()?.for_host().ok()?;
@@ -264,16 +352,26 @@ impl Link for ProcessLink {
         *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image.clone();
         Ok(())
     }
-    fn restart(&self, _limit: Duration) -> Result<(), String> {
-        let mut process = self.process();
-        if !process.has_exited() {
-            return Err("its process has not ended".into());
-        }
-        // Reaped first, so that two processes never use one window at the same time.
-        process.reap();
+    fn restart(&self, limit: Duration) -> Result<(), String> {
+        let begin = Instant::now();
+        let starting = self.begin_start(limit)?;
         let image = self.image.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        *process = (self.start)(&image).map_err(|e| e.to_string())?;
-        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = process.pidfd.clone();
+        let left = limit.saturating_sub(begin.elapsed());
+        let mut next = (self.start)(&image, left).map_err(|e| e.to_string())?;
+        let mut present = self.present();
+        let asked = present.asked;
+        if asked == Some(Signal::KILL) {
+            drop(present);
+            // The new process ends before those that wait in `stop` go on.
+            return Err("it was stopped while it started".into());
+        }
+        if let Some(signal) = asked {
+            next.signal(signal);
+        }
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = next.pidfd.clone();
+        let last = std::mem::replace(&mut present.process, next);
+        starting.end(present);
+        drop(last);
         Ok(())
     }
 }
@@ -281,6 +379,95 @@ impl Link for ProcessLink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Image;
+    use std::process::Command;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// In which what waits for nothing ends, on a busy machine.
+    const SOON: Duration = Duration::from_secs(10);
+
+    /// A link whose processes sleep. Each but the first starts when the test says so, which is told that one is to.
+    fn sleeps() -> (ProcessLink, Receiver<u32>, Sender<()>) {
+        let (asks, asked) = channel();
+        let (go, goes) = channel::<()>();
+        let gate = Mutex::new((0, asks, goes));
+        let start = move |_: &ImageFile, _: Duration| {
+            let mut gate = gate.lock().expect("no test panics in it");
+            let (count, asks, goes) = &mut *gate;
+            *count += 1;
+            if *count > 1 {
+                asks.send(*count).expect("the test waits");
+                // The end of a test that has failed lets it go on, too.
+                let _ = goes.recv_timeout(SOON);
+            }
+            let child = Command::new("sleep").arg("60").spawn().map_err(Error::io("starting `sleep`"))?;
+            Process::watch(child, (), |_| String::new())
+        };
+        let own = std::env::current_exe().expect("a program");
+        let program = Image::program(own, [""; 0]).expect("a program");
+        let program = program.resolve(&crate::Target::hosted()).expect("it is one");
+        let request = LaunchRequest {
+            device: "sleeps",
+            argument: "",
+            image: Some(&program),
+            window_len: 4096,
+            heap_off: 4096,
+            cpu: None,
+            start_deadline: SOON,
+        };
+        let window = Window::private(4096).share();
+        let link = ProcessLink::start("sleeps", &request, Capabilities::default(), window, None, None, start);
+        (link.expect("it starts"), asked, go)
+    }
+
+    /// Neither one that looks nor one that ends a device waits for the start of its next process beyond its own limit.
+    #[test]
+    fn no_thread_waits_for_a_process_that_starts() {
+        let (link, asked, go) = sleeps();
+        assert_eq!(link.peer(), Peer::Alive);
+        link.stop(SOON);
+        assert!(matches!(link.peer(), Peer::Gone(_)) && link.exit_code() == Some(128 + 9));
+        std::thread::scope(|scope| {
+            let restart = scope.spawn(|| link.restart(Duration::MAX));
+            asked.recv_timeout(SOON).expect("it starts the next");
+            let begin = Instant::now();
+            assert!(matches!(link.peer(), Peer::Gone(_)) && link.exit_code() == Some(128 + 9));
+            link.terminate();
+            assert_eq!(link.restart(SOON), Err("another thread starts its process".into()));
+            link.stop(Duration::from_millis(20));
+            assert!(begin.elapsed() < SOON / 2, "{:?}", begin.elapsed());
+            go.send(()).expect("it waits");
+            // It was stopped, though that has not waited for it.
+            assert_eq!(restart.join().expect("a thread"), Err("it was stopped while it started".into()));
+            assert!(matches!(link.peer(), Peer::Gone(_)));
+            let restart = scope.spawn(|| link.restart(Duration::MAX));
+            asked.recv_timeout(SOON).expect("another one may be started");
+            let stop = scope.spawn(|| link.stop(Duration::MAX));
+            std::thread::sleep(Duration::from_millis(20));
+            go.send(()).expect("it waits");
+            stop.join().expect("it waits for the end");
+            assert!(matches!(link.peer(), Peer::Gone(_)));
+            // Either thread may have come first.
+            let _ = restart.join().expect("a thread");
+        });
+    }
+
+    #[test]
+    fn a_process_that_starts_is_asked_to_end() {
+        let (link, asked, go) = sleeps();
+        assert_eq!(link.restart(SOON), Err("its process has not ended".into()));
+        // Its end is under way.
+        link.stop(Duration::ZERO);
+        std::thread::scope(|scope| {
+            let restart = scope.spawn(|| link.restart(SOON));
+            asked.recv_timeout(SOON).expect("it starts the next");
+            link.terminate();
+            go.send(()).expect("it waits");
+            assert_eq!(restart.join().expect("a thread"), Ok(()));
+        });
+        assert!(has_exited_within(&link.end(), SOON));
+        assert!(matches!(link.peer(), Peer::Gone(_)) && link.exit_code() == Some(128 + 15));
+    }
 
     #[test]
     fn a_processor_beyond_the_set_is_refused() {

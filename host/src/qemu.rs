@@ -14,7 +14,7 @@
 //! ```
 
 use crate::doorbells::Doorbells;
-use crate::launcher::{Home, LaunchRequest, Launcher};
+use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
 use crate::link::{Capabilities, Link};
 use crate::mapping::map_window;
 use crate::memfd::make_window;
@@ -70,11 +70,7 @@ impl QemuLauncher {
 
     fn find(&self, argument: &str) -> Result<&Machine, Error> {
         match &self.machines {
-            Machines::One(machine) if argument.is_empty() => Ok(machine),
-            Machines::One(machine) => Err(Error::UnknownDevice {
-                name: format!("{}:{argument}", machine.name),
-                known: format!("{}, which takes no argument", machine.name),
-            }),
+            Machines::One(machine) => no_argument(machine.name, argument).map(|()| machine),
             Machines::Named(machines) => {
                 machines.iter().find(|m| m.name == argument).ok_or_else(|| Error::UnknownDevice {
                     name: if argument.is_empty() { "qemu".into() } else { format!("qemu:{argument}") },
@@ -175,8 +171,9 @@ impl QemuLauncher {
         let name = device.to_owned();
         let theirs = doorbells.clone();
         let memory = (!capabilities.world).then(|| card.memfd.clone());
-        let start = move |image: &ImageFile| {
+        let start = move |image: &ImageFile, limit: Duration| {
             let run = Run { device: &name, image: &image.path, memory_len: card.len, peer: card.peer };
+            let cpu = cpu.map(|cpu| (cpu, limit.min(VCPU_TIMEOUT)));
             start(&machine, &run, image, &card, &theirs, cpu)
         };
         Ok(Box::new(ProcessLink::start("qemu", request, capabilities, window, Some(doorbells), memory, start)?))
@@ -189,7 +186,7 @@ fn start(
     image: &ImageFile,
     card: &Card,
     doorbells: &Doorbells,
-    cpu: Option<usize>,
+    cpu: Option<(usize, Duration)>,
 ) -> Result<Process, Error> {
     let fail = |e: hamr_qemu::Error| Error::Launch { device: run.device.into(), why: e.to_string() };
     let [own, host] = doorbells.theirs();
@@ -205,20 +202,20 @@ fn start(
         let code = status.code().and_then(|status| exit.code(status)).map(|code| format!(" (the image's code {code})"));
         format!("{}{}", code.unwrap_or_default(), Clean(&console.last_words()))
     })?;
-    if let Some(cpu) = cpu {
-        pin_vcpu(&process, cpu)?;
+    if let Some((cpu, limit)) = cpu {
+        pin_vcpu(&process, cpu, limit)?;
     }
     Ok(process)
 }
 
 /// A machine that has ended is not an error here: the handshake reports how it ended.
-fn pin_vcpu(process: &Process, cpu: usize) -> Result<(), Error> {
+fn pin_vcpu(process: &Process, cpu: usize, limit: Duration) -> Result<(), Error> {
     let begin = Instant::now();
     while !process.has_exited() {
         if let Some(thread) = hamr_qemu::vcpu_thread(process.id()) {
             return pin(thread, cpu);
         }
-        if begin.elapsed() > VCPU_TIMEOUT {
+        if begin.elapsed() > limit {
             let what = format!("pinning the device to processor {cpu}: looking for its thread `CPU 0/TCG`");
             return Err(Error::Os { what, source: std::io::ErrorKind::TimedOut.into() });
         }

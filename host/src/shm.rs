@@ -156,10 +156,11 @@ fn start_over(
     command: impl Fn(&ImageFile) -> Command + Send + Sync + 'static,
     spawn: fn(Command) -> std::io::Result<Child>,
 ) -> Result<Box<dyn Link>, Error> {
-    let (cpu, limit) = (request.cpu, request.start_deadline);
+    let cpu = request.cpu;
     let theirs = doorbells.clone();
     let memory = (!capabilities.world).then(|| greeting.memfd.clone());
-    let start = move |image: &ImageFile| start(command(image), spawn, image, &greeting, &theirs, cpu, limit);
+    let start =
+        move |image: &ImageFile, limit: Duration| start(command(image), spawn, image, &greeting, &theirs, cpu, limit);
     Ok(Box::new(ProcessLink::start("shm", request, capabilities, window, Some(doorbells), memory, start)?))
 }
 

@@ -2,7 +2,7 @@
 //! memory: for tests of programs, and for a launcher that is a rank itself.
 
 use crate::doorbells::{self, Doorbells};
-use crate::launcher::{Home, LaunchRequest, Launcher};
+use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
 use crate::link::{Capabilities, Link, Peer};
 use crate::program::{self, PROGRAM_CONFIG};
 use crate::{Error, Target};
@@ -10,7 +10,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_device_fw::hosted::thread::serve;
 use hamr_qemu::origin::Origin;
 use rustix::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -29,8 +29,8 @@ impl Launcher for ThreadLauncher {
         "a thread of this process, with the handlers of this program: as a rank of a world".into()
     }
 
-    fn target(&self, _argument: &str) -> Result<Option<Target>, Error> {
-        Ok(None)
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        no_argument(KIND, argument).map(|()| None)
     }
 
     fn is_this_program(&self) -> bool {
@@ -141,7 +141,11 @@ impl Link for ThreadLink {
         let mut state = self.state();
         let how = match &*state {
             State::Runs(thread) if !thread.is_finished() => return Peer::Alive,
-            State::Runs(_) => self.how(),
+            State::Runs(_) => {
+                // `is_finished` orders nothing, and the thread has said before how it ends.
+                fence(Ordering::Acquire);
+                self.how()
+            }
             State::Ended(how) => how.clone(),
         };
         *state = State::Ended(how.clone());

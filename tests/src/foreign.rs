@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 unsafe extern "C" {
     safe fn fork() -> i32;
     safe fn _exit(code: i32) -> !;
+    safe fn alarm(seconds: u32) -> u32;
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
     fn signal(number: i32, action: usize) -> usize;
     fn close(number: i32) -> i32;
@@ -105,10 +106,13 @@ pub fn close_stdio(number: i32) {
     unsafe { close(number) };
 }
 
-/// Forks; the child runs `f` and ends by its result. Returns the child.
+/// Forks; the child runs `f` and ends by its result, or by a signal after 40 seconds. Returns the child.
 pub fn forked(f: impl FnOnce() -> i32) -> i32 {
     match fork() {
-        0 => _exit(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(101)),
+        0 => {
+            alarm(40);
+            _exit(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(101))
+        }
         child => child,
     }
 }

@@ -204,7 +204,11 @@ pub fn in_flight(spec: &str) {
     let behind = stream.offload(echo::with(5u64)).expect("sent");
     std::thread::scope(|scope| {
         let load = scope.spawn(|| node.load_image(&next(spec)));
-        std::thread::sleep(Duration::from_millis(5));
+        // A limit counts beside another thread that waits longer, once that has begun.
+        until("the other thread loads an image", || {
+            let error = node.load_image_within(&next(spec), Duration::from_millis(20)).expect_err("a call runs");
+            error.to_string().contains("another thread loads an image after 20ms")
+        });
         assert!(!load.is_finished(), "it waits");
         gate.open();
         load.join().expect("a thread").expect("the calls have ended");

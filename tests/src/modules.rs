@@ -2,19 +2,25 @@
 
 use crate::conformance::{Gate, driven, options, until};
 use crate::devices;
-use hamr::{BufferError, CallError, Error, FaultReport, Image, ImageFile, Module, Node, SubmitError, Target};
+use hamr::{
+    BufferError, CallError, CallOptions, Error, FaultReport, Image, ImageFile, MemoryChange, MemoryHook, Module, Node,
+    Options, SubmitError, Target,
+};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::status::Status;
 use hamr_comm::{BufferPtr, Context, Fault};
+use hamr_tests_kernels::crashes::null;
 use hamr_tests_kernels::wait_at;
 use hamr_tests_xacc::claims::keeps;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The package of `tests/module`.
 const MODULE: &str = "hamr-tests-module";
+/// What nothing here takes, on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
 
 type Twice = fn(&mut Context, i64) -> i64;
 type Calls = fn(&mut Context) -> u64;
@@ -184,6 +190,58 @@ pub fn late(spec: &str) {
     let twice = other.named::<Twice>(&path_of("twice")).expect("it has it");
     assert_eq!(twice.sync((21,)).expect("it was not unloaded"), 42);
     other.unload().expect("nothing runs");
+}
+
+/// A load that the device came to late takes none of its places.
+pub fn late_loads(spec: &str, most: usize) {
+    let node = devices::open(spec, Options { deadline: Some(Duration::from_millis(300)), ..options() });
+    let gate = Gate::new(&node);
+    let stream = node.shared_stream().expect("free");
+    let busy = stream.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+    gate.wait_for(1);
+    let file = Image::file(module(spec).path).expect("a module");
+    for _ in 0..3 {
+        let error = node.load_module(&file).expect_err("the device is busy");
+        let is_late = error.to_string().contains("the device has not come to it in 300ms");
+        assert!(matches!(error, Error::Module { .. }) && is_late, "{error}");
+    }
+    gate.open();
+    busy.wait_timeout(LONG).expect("runs");
+    // Behind what the thread has sent before.
+    node.sync_with(wait_at::with(gate.ptr(), 2), CallOptions::deadline(LONG)).expect("runs");
+    let loaded = (0..most).map(|_| node.load_module(&file)).collect::<Result<Vec<_>, _>>();
+    assert_eq!(loaded.expect("there is room").len(), most);
+}
+
+/// A memory hook that unloads the module whose buffer it is told of is refused at once.
+pub fn hooks(spec: &str) {
+    // A hook borrows nothing.
+    let node: &'static Node = Box::leak(Box::new(open(spec)));
+    let module: &'static Module<'static> = Box::leak(Box::new(load(node)));
+    let (say, said) = std::sync::mpsc::channel();
+    node.set_memory_hook(Some(MemoryHook::new(move |event| {
+        if event.change == MemoryChange::Freed {
+            let begin = Instant::now();
+            let refused = module.unload_within(LONG).expect_err("it is being unloaded").to_string();
+            say.send((refused, begin.elapsed())).expect("the test waits");
+        }
+    })));
+    module.unload().expect("nothing runs");
+    node.set_memory_hook(None);
+    let (refused, took) = said.try_recv().expect("it was told");
+    assert!(refused.contains("this thread is unloading it") && took < LONG / 2, "{refused} after {took:?}");
+    module.unload().expect("it is gone");
+    node.stop();
+}
+
+/// A module that is loaded where the last epoch ended by a fault is one of the next epoch.
+pub fn behind_a_crash(spec: &str) {
+    let node = open(spec);
+    node.sync(null::with()).expect_err("it ends its device");
+    let module = load(&node);
+    let twice = module.named::<Twice>(&path_of("twice")).expect("it has it");
+    assert_eq!(twice.sync((21,)).expect("it was loaded"), 42);
+    module.unload().expect("nothing runs");
 }
 
 /// What is submitted and not waited for runs before the module goes.

@@ -33,7 +33,7 @@ const COUNT_LIMITS: [(&str, f64); 15] = [
     ("device_host_call", 1550.0),
     ("gas_request", 75.0),
     ("gas_serve", 285.0),
-    ("gas_collect", 220.0),
+    ("gas_collect", 165.0),
 ];
 
 /// Measures; prints one line of JSON.
@@ -100,7 +100,7 @@ mod tests {
                 "counts":{{"device_task":{task},"device_turn":500,"device_waiting":200,"device_host_call":1000,
                 "host_112b":70,"device_112b":200,"host_put_sync":140,"device_idle_64":900,
                 "host_put_8b":79,"host_get_8b":79,"host_heap":{heap},"host_heap_4k":1000,
-                "gas_request":70,"gas_serve":{gas},"gas_collect":200}}}}"#
+                "gas_request":70,"gas_serve":{gas},"gas_collect":150}}}}"#
             ))
         };
         let counts = |sync, halves, threads, device, task| all_counts(sync, halves, threads, device, task, 250, 1000);

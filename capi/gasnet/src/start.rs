@@ -33,6 +33,9 @@ const PART: f64 = 0.85;
 const LEAST: u64 = 63 << 20;
 /// What a process of the job maps beside segments, at most: its libraries, stacks and buffers.
 const BESIDE: usize = 128 << 20;
+/// What the launcher allocates for itself and for each rank, as measured; that it gets no more, or no thread, it says.
+const LAUNCHER: usize = 1 << 20;
+const LAUNCHER_OF_RANK: usize = 5 << 19;
 /// The library's own threads in a rank: its listener, and that of the image.
 const THREADS: [&str; 2] = [exit::LISTENER, "hamr-watch"];
 
@@ -207,6 +210,7 @@ fn launch(arguments: &[OsString]) -> c_int {
 fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     let ranks = number("GASNET_PSHM_NODES")?.or(number("HAMR_NODES")?).unwrap_or(1);
     let path = std::fs::read_link("/proc/self/exe")?;
+    has_memory(ranks)?;
     let segment = segment(ranks)?.unwrap_or_else(|| default_segment(ranks));
     let world = world(ranks, &path, arguments, segment)?;
     let why = match world.run_main("") {
@@ -220,6 +224,22 @@ fn start(arguments: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     };
     say(&why.to_string());
     Ok(code.filter(|code| *code != 0).unwrap_or(2))
+}
+
+/// Does the system let the launcher have the memory that it uses? An allocation that fails would abort it.
+fn has_memory(ranks: usize) -> Result<(), String> {
+    let len = LAUNCHER + ranks * LAUNCHER_OF_RANK;
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new pages, wherever there is room; none is used.
+    let mapped = unsafe { libc::mmap(null_mut(), len, access, kind, -1, 0) };
+    // SAFETY: the pages that were mapped just now, if any.
+    if mapped != libc::MAP_FAILED && unsafe { libc::munmap(mapped, len) } == 0 {
+        return Ok(());
+    }
+    let mib = len.div_ceil(1 << 20);
+    Err(format!(
+        "GASNet: expected {mib} MiB of memory for the launcher of the ranks (`ulimit -d`, `ulimit -v`), got less"
+    ))
 }
 
 /// Bytes of a rank's segment, if nothing was said: found before ranks start, so that whatever fails there is told.

@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { FULL, CLOSED, NO_CHILDREN, SHORT_FILES, WAYS };
+enum { FULL, CLOSED, NO_CHILDREN, SHORT_FILES, LITTLE_DATA, WAYS };
 
 /* A job of this program that ends with _exit(99), started in one of these ways; the status of its launcher. */
 static int job(int way) {
@@ -28,6 +28,10 @@ static int job(int way) {
     if (way == SHORT_FILES) {
       const struct rlimit limit = {1 << 20, 1 << 20};
       setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    if (way == LITTLE_DATA) {
+      const struct rlimit limit = {4 << 20, 4 << 20};
+      setrlimit(RLIMIT_DATA, &limit);
     }
     setenv("GASNET_PSHM_NODES", "2", 1);
     execl(gasnett_exe_name(), gasnett_exe_name(), "raw", (char *)NULL);
@@ -74,8 +78,8 @@ int main(int argc, char **argv) {
     for (int way = 0; way < WAYS; way++) {
       const int status = job(way);
       fprintf(stderr, "way %d: status %#x\n", way, status);
-      /* Ranks do not start where no file is as long as their memory. */
-      CHECK(WIFEXITED(status) && WEXITSTATUS(status) == (way == SHORT_FILES ? 2 : 99));
+      /* Ranks do not start where no file is as long as their memory, or the launcher has none. */
+      CHECK(WIFEXITED(status) && WEXITSTATUS(status) == (way == SHORT_FILES || way == LITTLE_DATA ? 2 : 99));
     }
   return done();
 }

@@ -138,8 +138,9 @@ impl Patience {
         let took = now.saturating_sub(begin);
         if took >= LATE_US {
             self.until = now + (took * SLEEPS).min(LONGEST_US);
-            // Beside one that computes each yield comes back late.
-            (self.is_shared, self.pauses, self.group) = (false, TRY_EVERY, 1);
+            // Beside one that computes each yield comes back late. If that one only polled for longer, it takes this
+            // one's next turn as early, and tells the two apart: each would hold the other off for good.
+            (self.is_shared, self.pauses, self.group) = (false, FIRST, 1);
             return;
         }
         self.group -= 1;
@@ -168,6 +169,7 @@ impl Patience {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::sync::{Condvar, Mutex, MutexGuard};
 
     /// A system in which a yield takes so many microseconds, and another thread takes the processor or not.
     struct Fake {
@@ -251,9 +253,91 @@ mod tests {
         assert!(!patience.must_sleep(&mut system));
         // However late it came, for a second at most.
         system.us = u64::MAX / SLEEPS / 2;
-        assert_eq!(system.rests(&mut patience, u64::from(TRY_EVERY)), 1);
+        assert_eq!(system.rests(&mut patience, u64::from(FIRST)), 1);
         system.now += LONGEST_US;
         assert!(!patience.must_sleep(&mut system));
+    }
+
+    /// Two threads on one processor: one runs, until it yields or ends.
+    #[derive(Default)]
+    struct Processor {
+        state: Mutex<Running>,
+        changed: Condvar,
+    }
+
+    #[derive(Default)]
+    struct Running {
+        who: usize,
+        nanos: u64,
+        has_ended: bool,
+    }
+
+    impl Processor {
+        fn now(&self) -> MutexGuard<'_, Running> {
+            self.state.lock().expect("no panic")
+        }
+
+        /// The other one runs, until this one does again.
+        fn switch(&self, mut state: MutexGuard<Running>, me: usize) {
+            state.who = 1 - me;
+            self.changed.notify_all();
+            drop(self.changed.wait_while(state, |state| state.who != me && !state.has_ended).expect("no panic"));
+        }
+    }
+
+    struct Turn<'a> {
+        processor: &'a Processor,
+        me: usize,
+        switches: u64,
+    }
+
+    impl System for Turn<'_> {
+        fn micros(&mut self) -> u64 {
+            self.processor.now().nanos / 1000
+        }
+        fn yield_now(&mut self) {
+            let state = self.processor.now();
+            if !state.has_ended {
+                self.switches += 1;
+                self.processor.switch(state, self.me);
+            }
+        }
+        fn switches(&mut self) -> u64 {
+            self.switches
+        }
+    }
+
+    /// So many rests of a thread that pauses for so many of them first: whether it knew that it shares as one ended.
+    fn shares(processor: &Processor, me: usize, pauses: u32, rest: u64) -> bool {
+        let (mut turn, mut patience) = (Turn { processor, me, switches: 0 }, Patience { pauses, ..Patience::new() });
+        drop(processor.changed.wait_while(processor.now(), |state| state.who != me).expect("no panic"));
+        for _ in 0..TRY_EVERY + 4 * FIRST {
+            let mut state = processor.now();
+            if state.has_ended {
+                break;
+            }
+            state.nanos += rest;
+            drop(state);
+            patience.rest(&mut turn);
+        }
+        processor.now().has_ended = true;
+        processor.changed.notify_all();
+        patience.is_shared
+    }
+
+    #[test]
+    fn two_that_poll_know_each_other_however_long_one_has_polled_alone() {
+        // Of these nanoseconds are a poll and a pause: 4,096 of them take less, or more, than what counts as late.
+        for (rest, pauses) in
+            [20, 70, 300].into_iter().flat_map(|rest| [[FIRST, TRY_EVERY], [TRY_EVERY; 2]].map(|p| (rest, p)))
+        {
+            let processor = &Processor::default();
+            let know = std::thread::scope(|scope| {
+                let threads = [0, 1].map(|me| scope.spawn(move || shares(processor, me, pauses[me], rest)));
+                threads.map(|thread| thread.join().expect("no panic"))
+            });
+            assert_eq!(know, [true; 2], "{rest} ns, {pauses:?}");
+        }
     }
 
     /// A system that counts nothing: as good as alone.

@@ -7,7 +7,7 @@ use crate::kinds::Kinds;
 use crate::message::{Msg, Payload, Reply, ReplyChunk, SegRange, Token, Unsent};
 use crate::thread::pause;
 use crate::{GasError, wire};
-use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{SlotAccess, Slots, Window};
 use hamr_comm::abi::world::{ARGS_BYTES, Category};
@@ -40,6 +40,29 @@ enum Taken {
     Held,
     /// Nothing works any more.
     Not,
+}
+
+/// What of a rank handlers have, beside its peers, of which one is lent meanwhile: found once a message.
+struct Parts<'r, S> {
+    source: RankId,
+    state: &'r mut S,
+    world: &'r WorldRef<'r>,
+    window: &'r Window<()>,
+    medium: usize,
+    scratch: &'r mut [u8],
+}
+
+macro_rules! parts {
+    ($rank:expr, $from:expr) => {
+        Parts {
+            source: RankId($from as u32),
+            state: &mut $rank.state,
+            world: &$rank.world,
+            window: $rank.gas.window(),
+            medium: $rank.medium,
+            scratch: &mut $rank.scratch,
+        }
+    };
 }
 
 impl<S> Rank<'_, S> {
@@ -118,19 +141,38 @@ impl<S> Rank<'_, S> {
     /// A look at one rank.
     #[inline(always)]
     fn poll_lanes(&mut self, table: &'static Handlers<S>, rank: usize) -> Result<u32, GasError> {
+        let Some(mut peer) = self.peers.get_mut(rank) else { return Ok(0) };
         let mut found = 0;
-        if let Some(message) = self.peers.get_mut(rank).and_then(|peer| peer.responder.next(true)) {
+        if let Some(message) = peer.responder.next(true) {
             self.last = rank;
             found = self.serve(table, rank, message)?;
+            match self.peers.get_mut(rank) {
+                Some(again) => peer = again,
+                None => return Ok(found),
+            }
         }
-        while let Some((slot, hdr)) = self.peers.get(rank).and_then(Peer::reply) {
+        while let Some((slot, hdr)) = peer.reply() {
             found += 1;
             self.last = rank;
-            match self.take_reply(table, rank, slot, hdr) {
-                Taken::Yes => {}
-                Taken::Held => break,
-                Taken::Not => return self.attached().map(|_| found),
+            let is_done = match peer.ops.get(slot as usize) {
+                Some(Op::Am) if hdr.has(RepHdr::AM_REPLY) => {
+                    run_reply(table, peer, slot, hdr, parts!(self, rank)).is_some()
+                }
+                Some(Op::Am) => hdr.status() == Status::EXECUTED,
+                _ => false,
+            };
+            if !is_done {
+                match self.take_other(rank, slot, hdr) {
+                    Taken::Yes => {}
+                    Taken::Held => break,
+                    Taken::Not => return self.attached().map(|_| found),
+                }
+                match self.peers.get_mut(rank) {
+                    Some(again) => peer = again,
+                    None => break,
+                }
             }
+            peer.release(slot);
         }
         Ok(found)
     }
@@ -234,7 +276,15 @@ impl<S> Rank<'_, S> {
     fn serve(&mut self, table: &'static Handlers<S>, from: usize, mut found: Found) -> Result<u32, GasError> {
         let mut served = 0;
         let error = loop {
-            let error = self.serve_one(table, from, found);
+            let Some(peer) = self.peers.get_mut(from) else { break None };
+            let hdr = ReqHdr(peer.responder.slot(found.slot).req_hdr());
+            let error = match wire::handler(hdr) {
+                Some(at) => serve_message(table, at, peer, found, parts!(self, from)),
+                None => {
+                    self.serve_other(from, found, hdr);
+                    None
+                }
+            };
             served += 1;
             if error.is_some() || served == BATCH {
                 break error;
@@ -251,53 +301,12 @@ impl<S> Rank<'_, S> {
         }
     }
 
-    /// Serves a request. Returns why its handler's reply could not be made.
-    #[inline(never)]
-    fn serve_one(&mut self, table: &'static Handlers<S>, from: usize, found: Found) -> Option<(u8, Unsent)> {
-        let peer = self.peers.get(from)?;
-        let slot = peer.responder.slot(found.slot);
-        let hdr = ReqHdr(slot.req_hdr());
-        let words = slot.request_words();
-        let Some(at) = wire::handler(hdr) else {
-            self.serve_other(from, found, hdr, words);
-            return None;
-        };
-        let (source, world, window, medium) = (RankId(from as u32), &self.world, self.gas.window(), self.medium);
-        let mut reply = Reply::NONE;
-        let chunk = ReplyChunk::Lane(window, peer.from.reply(found.slot));
-        let token = Token { to: source, world, info: &table.info, medium, chunk, reply: &mut reply };
-        if let Some(args) = wire::short_args(&words) {
-            match request_handler(table, at, Category::Short) {
-                Some(run) => run(&mut self.state, Msg { source, world, args, payload: Payload::None }, token),
-                None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
-            }
-        } else {
-            let (mut out, request) = (None, peer.from.request(found.slot));
-            match wire::unpack(&words, &mut out, window, request, medium) {
-                Some(message) => match request_handler(table, at, message.category) {
-                    Some(run) => {
-                        let payload = payload(&message, window, request, &mut self.scratch);
-                        run(&mut self.state, Msg { source, world, args: message.args, payload }, token);
-                    }
-                    None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
-                },
-                None => reply.hdr = RepHdr::inline(Status::BAD_REQUEST, 0),
-            }
-        }
-        match reply.hdr.len() {
-            // Most: one store.
-            ..=8 => slot.write_reply(&[reply.words[0]]),
-            len => slot.write_reply(wire::used(&reply.words, len)),
-        }
-        slot.publish_reply(reply.hdr.0, found.seq);
-        reply.error
-    }
-
     /// Serves a request that is no active message: a piece of a transfer, or it breaks the rules.
     #[inline(never)]
-    fn serve_other(&mut self, from: usize, found: Found, hdr: ReqHdr, mut words: [u64; INLINE_WORDS]) {
+    fn serve_other(&mut self, from: usize, found: Found, hdr: ReqHdr) {
         let Some(peer) = self.peers.get(from) else { return };
         let slot = peer.responder.slot(found.slot);
+        let mut words = slot.request_words();
         let reply = if hdr.is_plain() && hdr.key().module() == 2 {
             let chunks = (peer.from.request(found.slot), peer.from.reply(found.slot));
             let reply = pieces::serve(hdr, &mut words, &self.world, self.gas.window(), chunks, &mut self.scratch);
@@ -309,16 +318,13 @@ impl<S> Rank<'_, S> {
         slot.publish_reply(reply.0, found.seq);
     }
 
-    /// Takes a reply of a rank: the first in the order of its slots.
+    /// Takes a reply of a rank that no handler runs for, or that breaks the rules.
     #[inline(never)]
-    fn take_reply(&mut self, table: &'static Handlers<S>, from: usize, slot: u32, hdr: RepHdr) -> Taken {
+    fn take_other(&mut self, from: usize, slot: u32, hdr: RepHdr) -> Taken {
         let Some(peer) = self.peers.get(from) else { return Taken::Not };
         let source = RankId(from as u32);
         let result = match peer.ops.get(slot as usize) {
-            Some(Op::Am) if hdr.has(RepHdr::AM_REPLY) => {
-                self.run_reply(table, from, slot, hdr).ok_or(GasError::Corrupt(source.0))
-            }
-            Some(Op::Am) if hdr.status() == Status::EXECUTED => Ok(()),
+            Some(Op::Am) if hdr.has(RepHdr::AM_REPLY) => Err(GasError::Corrupt(source.0)),
             Some(Op::Held) if hdr.status() == Status::OK => {
                 self.held = Some(slot);
                 return Taken::Held;
@@ -326,9 +332,6 @@ impl<S> Rank<'_, S> {
             Some(Op::Am) | None => Err(self.refused(source, slot, hdr)),
             Some(&op) => self.piece_is_done(source, slot, op, hdr),
         };
-        if let Some(peer) = self.peers.get_mut(from) {
-            peer.release(slot);
-        }
         match result {
             Ok(()) => Taken::Yes,
             Err(why) => {
@@ -336,26 +339,6 @@ impl<S> Rank<'_, S> {
                 Taken::Not
             }
         }
-    }
-
-    /// `None`: the reply breaks the rules.
-    #[inline(always)]
-    fn run_reply(&mut self, table: &'static Handlers<S>, from: usize, slot: u32, hdr: RepHdr) -> Option<()> {
-        let (source, world, window) = (RankId(from as u32), &self.world, self.gas.window());
-        let peer = self.peers.get(from)?;
-        let words = peer.reply_words(slot);
-        let at = u8::try_from(hdr.status().0).ok()?;
-        if let Some(args) = wire::short_args(&words) {
-            let run = reply_handler(table, at, Category::Short)?;
-            run(&mut self.state, Msg { source, world, args, payload: Payload::None });
-            return Some(());
-        }
-        let (mut out, chunk) = (None, peer.to.reply(slot));
-        let message = wire::unpack(&words, &mut out, window, chunk, self.medium)?;
-        let run = reply_handler(table, at, message.category)?;
-        let payload = payload(&message, window, chunk, &mut self.scratch);
-        run(&mut self.state, Msg { source, world, args: message.args, payload });
-        Some(())
     }
 
     #[cold]
@@ -366,6 +349,67 @@ impl<S> Rank<'_, S> {
         });
         GasError::Refused { rank: source.0, at: at as u8, status: hdr.status() }
     }
+}
+
+/// Serves an active message. Returns why its handler's reply could not be made.
+#[inline(always)]
+fn serve_message<S>(
+    table: &'static Handlers<S>,
+    at: u8,
+    peer: &Peer,
+    found: Found,
+    parts: Parts<'_, S>,
+) -> Option<(u8, Unsent)> {
+    let Parts { source, state, world, window, medium, scratch } = parts;
+    let slot = peer.responder.slot(found.slot);
+    let words = slot.request_words();
+    let mut reply = Reply::NONE;
+    let chunk = ReplyChunk::Lane(window, peer.from.reply(found.slot));
+    let token = Token { to: source, world, info: &table.info, medium, chunk, reply: &mut reply };
+    if let Some(args) = wire::short_args(&words) {
+        match request_handler(table, at, Category::Short) {
+            Some(run) => run(state, Msg { source, world, args, payload: Payload::None }, token),
+            None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
+        }
+    } else {
+        let (mut out, request) = (None, peer.from.request(found.slot));
+        match wire::unpack(&words, &mut out, window, request, medium) {
+            Some(message) => match request_handler(table, at, message.category) {
+                Some(run) => {
+                    let payload = payload(&message, window, request, scratch);
+                    run(state, Msg { source, world, args: message.args, payload }, token);
+                }
+                None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
+            },
+            None => reply.hdr = RepHdr::inline(Status::BAD_REQUEST, 0),
+        }
+    }
+    match reply.hdr.len() {
+        // Most: one store.
+        ..=8 => slot.write_reply(&[reply.words[0]]),
+        len => slot.write_reply(wire::used(&reply.words, len)),
+    }
+    slot.publish_reply(reply.hdr.0, found.seq);
+    reply.error
+}
+
+/// Runs the handler of a reply. `None`: it breaks the rules.
+#[inline(always)]
+fn run_reply<S>(table: &'static Handlers<S>, peer: &Peer, slot: u32, hdr: RepHdr, parts: Parts<'_, S>) -> Option<()> {
+    let Parts { source, state, world, window, medium, scratch } = parts;
+    let words = peer.reply_words(slot);
+    let at = u8::try_from(hdr.status().0).ok()?;
+    if let Some(args) = wire::short_args(&words) {
+        let run = reply_handler(table, at, Category::Short)?;
+        run(state, Msg { source, world, args, payload: Payload::None });
+        return Some(());
+    }
+    let (mut out, chunk) = (None, peer.to.reply(slot));
+    let message = wire::unpack(&words, &mut out, window, chunk, medium)?;
+    let run = reply_handler(table, at, message.category)?;
+    let payload = payload(&message, window, chunk, scratch);
+    run(state, Msg { source, world, args: message.args, payload });
+    Some(())
 }
 
 /// The handler of an index for such a request.

@@ -13,13 +13,16 @@ use std::os::unix::process::CommandExt;
 #[group(id = "debug")]
 pub(super) struct Args {
     #[command(flatten)]
-    call: call::Args,
+    pub(super) call: call::Args,
     /// Run this program instead; its devices wait for gdb, which stops in HANDLER
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
 pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
+    if args.call.module.is_some() {
+        return Err(Failure::new("--module: `debug` stops in a handler of the image, and loads no module".to_owned()));
+    }
     if let [program, arguments @ ..] = &args.program[..] {
         return run_program(program, arguments, args, cli);
     }

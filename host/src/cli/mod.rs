@@ -64,7 +64,7 @@ pub use progress::Progress;
 use crate::image::file_in;
 use crate::{Error, Image, Node, Options, Runtime, Setting, Target, WaitMode, Warning};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -277,11 +277,7 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
     }
     let command = command::<C>(&tool);
     let odd: Vec<String> = arguments.iter().filter(|text| text.to_str().is_none()).map(shown).collect();
-    let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
-        let is_typed = matches.value_source("device") == Some(clap::parser::ValueSource::CommandLine);
-        Ok((Line::<C>::from_arg_matches(&matches)?, is_typed))
-    });
-    let (mut line, is_device_chosen) = match parsed {
+    let (mut line, is_device_chosen) = match parsed::<C>(command, arguments) {
         Ok(parsed) => parsed,
         Err(e) if !e.use_stderr() => return print(&e.render().to_string()),
         Err(e) if e.kind() == clap::error::ErrorKind::InvalidUtf8 => return Err(no_text(&odd)),
@@ -304,6 +300,40 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
     #[cfg(feature = "device-logs")]
     cli.finish_logs();
     outcome
+}
+
+/// What was typed, and whether a device was.
+fn parsed<C: Commands>(command: clap::Command, arguments: Vec<OsString>) -> Result<(Line<C>, bool), clap::Error> {
+    let parse = |arguments: &[OsString]| -> Result<_, clap::Error> {
+        let matches = command.clone().try_get_matches_from(arguments)?;
+        let is_typed = matches.value_source("device") == Some(clap::parser::ValueSource::CommandLine);
+        Ok((Line::<C>::from_arg_matches(&matches)?, is_typed))
+    };
+    let refused = match parse(&arguments) {
+        Err(e) if e.kind() == clap::error::ErrorKind::UnknownArgument => e,
+        parsed => return parsed,
+    };
+    // The parser takes `-16` for a number, and `-0x10` for options: it is given that with a mark, which no word has.
+    let is_number = |text: &[u8]| matches!(text, [b'-', digit, ..] if digit.is_ascii_digit());
+    let end = arguments.iter().position(|text| text == "--").unwrap_or(arguments.len());
+    let marked = |(at, text): (usize, &OsString)| match at < end && is_number(text.as_encoded_bytes()) {
+        true => [OsStr::new(call::MARK), text].into_iter().collect(),
+        false => text.clone(),
+    };
+    let words: Vec<OsString> = arguments.iter().enumerate().map(marked).collect();
+    let count = words.iter().zip(&arguments).filter(|(word, text)| word != text).count();
+    let mut parsed = parse(&words);
+    let taken = match &mut parsed {
+        Ok((Line { command: Some(Command::Call(args)), .. }, _)) => args.take_marks(),
+        Ok((Line { command: Some(Command::Debug(args)), .. }, _)) => args.call.take_marks(),
+        _ => 0,
+    };
+    match parsed {
+        Ok(parsed) if count > 0 && taken == count => Ok(parsed),
+        // It names another word.
+        Err(e) if count > 0 && e.kind() == clap::error::ErrorKind::UnknownArgument => Err(e),
+        _ => Err(refused),
+    }
 }
 
 /// Of a command that takes text where one of these arguments is none; those that are paths may be any bytes.

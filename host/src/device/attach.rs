@@ -85,6 +85,7 @@ impl Device {
             epoch: AtomicU32::new(epoch.0),
             last_epoch: Mutex::new(epoch),
             image_load: Mutex::new(()),
+            first_info: epoch_info.clone(),
             epoch_info: Mutex::new(epoch_info),
             loss: Loss::default(),
             snapshots: EpochSnapshots::new(layout.queues()),

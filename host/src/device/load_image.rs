@@ -3,14 +3,15 @@
 
 use super::attach::pause;
 use super::epoch_end::ByFault;
+use super::restart::lock_within;
 use super::{Device, Fence};
 use crate::link::Peer;
 use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{DeviceState, word};
 use hamr_comm::handshake::HostHandshake;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks at calls in flight.
@@ -32,7 +33,12 @@ impl Device {
         let next = Arc::new(next);
         let refused = |why: String| Error::LoadImage { device: self.name.clone(), path: next.path.clone(), why };
         let lost = |why| Error::Lost { device: self.name.clone(), stage: "loading an image", why };
-        let _one = self.image_load.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = Instant::now();
+        let left = || limit.saturating_sub(begin.elapsed());
+        let busy = |what: &str| refused(format!("another thread {what} after {limit:?}; load the image again"));
+        // A copy of the process may have the lock for good.
+        self.check_open("loading an image")?;
+        let _one = lock_within(&self.image_load, left()).ok_or_else(|| busy("loads an image"))?;
         self.check_open("loading an image")?;
         self.check_peer();
         if self.is_lost() && !self.restart() {
@@ -50,12 +56,12 @@ impl Device {
             }
             Err(lost(format!("it ended its epoch meanwhile: {}", self.loss_reason())))
         };
-        self.await_replies(limit).map_err(refused)?;
+        self.await_replies(begin, limit).map_err(refused)?;
         check_epoch()?;
         if next.kind.is_bare() {
             hand_over(&next)?;
         }
-        let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock_within(&self.last_epoch, left()).ok_or_else(|| busy("begins an epoch of the device"))?;
         self.check_peer();
         check_epoch()?;
         tracing::info!(device = self.name, image = %next.path.display(), "loads another image");
@@ -75,9 +81,8 @@ impl Device {
         }))
     }
 
-    /// Waits until no call is in flight, or the device is lost.
-    pub(crate) fn await_replies(&self, limit: Duration) -> Result<(), String> {
-        let begin = Instant::now();
+    /// Waits until no call is in flight, or the device is lost, `limit` behind `begin` at most.
+    pub(crate) fn await_replies(&self, begin: Instant, limit: Duration) -> Result<(), String> {
         while let Some(handler) = self.in_flight() {
             self.check_peer();
             if self.is_lost() {

@@ -45,7 +45,7 @@ use open_queues::OpenQueues;
 use service::Service;
 use snapshots::EpochSnapshots;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 /// [`Device::epoch`] of a device that is gone.
@@ -73,6 +73,8 @@ pub struct Device {
     image_load: Mutex<()>,
     /// Of the present epoch, or the last one.
     epoch_info: Mutex<EpochInfo>,
+    /// Of the first one, for a copy of the process in which the lock is taken for good.
+    first_info: EpochInfo,
     loss: Loss,
     snapshots: EpochSnapshots,
     tickets: TicketWords,
@@ -138,7 +140,17 @@ impl Device {
 
     /// What the device reported of itself, in this epoch or the last.
     pub(crate) fn epoch_info(&self) -> EpochInfo {
-        self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.locked(&self.epoch_info).as_deref().unwrap_or(&self.first_info).clone()
+    }
+
+    /// A lock that a thread has for a moment. `None`: this is a copy of the process, and a thread had it that is not here.
+    fn locked<'l, T>(&self, lock: &'l Mutex<T>) -> Option<MutexGuard<'l, T>> {
+        match lock.try_lock() {
+            Ok(locked) => Some(locked),
+            Err(TryLockError::Poisoned(locked)) => Some(locked.into_inner()),
+            Err(TryLockError::WouldBlock) if !self.is_here() => None,
+            Err(TryLockError::WouldBlock) => Some(lock.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
     }
 
     /// Did the device accept this feature in its last epoch?
@@ -170,7 +182,7 @@ impl Device {
 
     /// With the keys of the handlers of the image that runs. `f` asks the device for nothing else.
     pub(crate) fn with_keys<R>(&self, f: impl FnOnce(&Keys) -> R) -> R {
-        f(&self.epoch_info.lock().unwrap_or_else(PoisonError::into_inner).running.keys)
+        f(&self.locked(&self.epoch_info).as_deref().unwrap_or(&self.first_info).running.keys)
     }
 
     /// The names in the image that runs.

@@ -8,11 +8,24 @@ use crate::{BuildId, Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Between two looks at a device that may be back.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// A lock that another thread may have for long. `None`: it has it after `limit`.
+pub(super) fn lock_within<T>(lock: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_, T>> {
+    let begin = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(locked) => return Some(locked),
+            Err(TryLockError::Poisoned(locked)) => return Some(locked.into_inner()),
+            Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK.min(limit)),
+        }
+    }
+}
 
 impl Device {
     /// Begins another epoch of a device that ended its last by a fault
@@ -80,15 +93,7 @@ impl Device {
 
     /// The lock of the last epoch, which another thread has while it begins one.
     fn last_epoch_within(&self, limit: Duration) -> Option<MutexGuard<'_, Epoch>> {
-        let begin = Instant::now();
-        loop {
-            match self.last_epoch.try_lock() {
-                Ok(last) => return Some(last),
-                Err(TryLockError::Poisoned(last)) => return Some(last.into_inner()),
-                Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return None,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK.min(limit)),
-            }
-        }
+        lock_within(&self.last_epoch, limit)
     }
 
     /// Waits until the device has an epoch: another thread began one, or the device is there again

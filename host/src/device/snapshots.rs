@@ -86,7 +86,8 @@ impl Device {
     /// Shows `what` the window as it was at the end of the epoch `epoch`; `None`: the window has
     /// not been wiped since, and is not before `what` returns.
     pub(crate) fn with_snapshot<R>(&self, epoch: u32, what: impl FnOnce(Option<&Window<Shared>>) -> R) -> R {
-        let kept = self.snapshots.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.locked(&self.snapshots.kept);
+        let kept = kept.as_ref().map_or(&[][..], |kept| kept.as_slice());
         what(kept.iter().find(|end| end.epoch == epoch).map(|end| &end.window))
     }
 }

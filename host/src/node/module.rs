@@ -10,6 +10,7 @@ use hamr_comm::module::{Grant, Load, Refusal, Reserve, Unload};
 use hamr_comm::{Call, Handler, HandlerResult, ValueOf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// Between two looks at calls in flight.
@@ -40,8 +41,8 @@ enum State {
     Loaded(#[expect(dead_code, reason = "its drop refuses calls")] Buffer<u8>),
     /// Calls are refused, those in flight have not ended.
     Leaving,
-    /// The same, and a thread is unloading it, without the lock.
-    InUnload,
+    /// The same, and this thread is unloading it, without the lock.
+    InUnload(ThreadId),
     Gone,
 }
 
@@ -73,22 +74,31 @@ impl Node {
         let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
         let name = stem.strip_prefix("lib").unwrap_or(&stem).to_string();
         let code = file.module_code()?;
+        let handlers = file.handlers()?;
+        // What may fail goes first: a number that the device has given out is taken until the module is unloaded.
+        let uses = self.allocate::<u8>(0)?;
+        if device.is_lost() {
+            device.restart();
+        }
         let epoch = device.epoch.load(Ordering::Acquire);
         let image = device.running().number;
-        let Grant { module: number, address } = self.ask::<Reserve>(&name, (code.len(), code.code_len()))?;
+        let Grant { module: number, address } = self.reserve(&name, (code.len(), code.code_len()))?;
         let loaded = (|| {
             let (bytes, header) = code.at(address).map_err(|why| self.module_error(&name, why))?;
             let buffer = self.buffer(&bytes)?;
             self.ask::<Load>(&name, (number, buffer.ptr(), header))
         })();
+        if device.epoch.load(Ordering::Acquire) != epoch {
+            // The number may be another module's by now.
+            return Err(self.module_error(&name, "the device's epoch has ended meanwhile; load it again".into()));
+        }
         if loaded.as_ref().is_ok_and(|fingerprint| *fingerprint == file.fingerprint) {
-            let uses = self.allocate::<u8>(0)?;
             return Ok(Module {
                 node: self,
                 number,
                 epoch,
                 image,
-                handlers: file.handlers()?,
+                handlers,
                 wire: WireBuffer::pack(uses.ptr().parts()),
                 state: Mutex::new(State::Loaded(uses)),
                 name,
@@ -99,6 +109,29 @@ impl Node {
         loaded?;
         let why = "expected the handlers in its file, the device found others; build it again".to_owned();
         Err(self.module_error(&name, why))
+    }
+
+    /// A number, and a place. A call that is late takes none: it is cancelled before it runs, and where it has begun,
+    /// its reply is about to come.
+    fn reserve(&self, module: &str, sizes: (u64, u64)) -> Result<Grant, Error> {
+        let (begin, limit) = (Instant::now(), self.device().options.deadline.unwrap_or(LONGEST_WAIT));
+        let refused = |why| {
+            let why = match why {
+                CallError::Cancelled(_) | CallError::Deadline(_) => {
+                    format!("the device has not come to it in {limit:?}")
+                }
+                why => text(why),
+            };
+            self.module_error(module, why)
+        };
+        let asked = self.offload(Call::<Reserve>::new(sizes)).map_err(|why| refused(why.into()))?;
+        while !asked.is_done() && begin.elapsed() < limit {
+            std::thread::sleep(PAUSE);
+        }
+        if !asked.is_done() {
+            asked.cancel();
+        }
+        asked.wait_timeout(SHORTEST_ASK).map_err(refused)
     }
 
     /// One of the calls that load.
@@ -169,24 +202,29 @@ impl Module<'_> {
     /// # Errors
     /// [`Error::Module`] when calls are in flight after `limit`: the module stays loaded, without being
     /// callable, and may be unloaded again. The same when the device has not come to the unload by then: it
-    /// takes the module away later.
+    /// takes the module away later. At once in a memory hook that this unload runs.
     pub fn unload_within(&self, limit: Duration) -> Result<(), Error> {
         if !self.node.device().is_here() {
             // Of a copy of the process no device has modules, and another thread's unload does not go on there.
             return Ok(());
         }
         let begin = Instant::now();
-        // Its drop may run code of the program: a buffer of a memory hook.
+        let me = std::thread::current().id();
+        // Its drop may run code of the program: a memory hook is told of the buffer.
         let before = loop {
             let mut state = self.state();
             match *state {
                 State::Gone => return Ok(()),
-                State::InUnload if begin.elapsed() >= limit => {
+                State::InUnload(thread) if thread == me => {
+                    let why = "this thread is unloading it, and has called code of the program meanwhile".into();
+                    return Err(self.node.module_error(&self.name, why));
+                }
+                State::InUnload(_) if begin.elapsed() >= limit => {
                     let why = format!("another thread is unloading it after {limit:?}");
                     return Err(self.node.module_error(&self.name, why));
                 }
-                State::InUnload => {}
-                State::Loaded(_) | State::Leaving => break std::mem::replace(&mut *state, State::InUnload),
+                State::InUnload(_) => {}
+                State::Loaded(_) | State::Leaving => break std::mem::replace(&mut *state, State::InUnload(me)),
             }
             drop(state);
             std::thread::sleep(PAUSE);

@@ -56,6 +56,11 @@ impl QueuePairs {
         Ok(())
     }
 
+    /// Has a stream of this user a queue pair, or gives it back right now?
+    pub(super) fn has(&self, user: User) -> bool {
+        self.slots().iter().any(|slot| matches!(slot, QueueSlot::InUse(by, _) if *by == user))
+    }
+
     /// Takes a queue pair that no stream has. Waits for nothing.
     pub(super) fn take(
         &self,

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A stream that threads share: every call takes a lock, while it submits and polls. A call whose
 /// result does not come within about a microsecond gives the lock back and waits without it. A flush
@@ -44,6 +44,9 @@ struct State {
     block: Option<(ThreadId, u32)>,
 }
 
+/// How long a thread that ends may take to give a queue pair back.
+const LEAVE: Duration = Duration::from_millis(100);
+
 impl SharedStream {
     pub(crate) fn open(device: &Arc<Device>, queues: &Arc<QueuePairs>, options: &StreamOptions) -> Result<Self, Error> {
         QueuePairs::revive(device)?;
@@ -57,7 +60,15 @@ impl SharedStream {
         if let Some(shared) = shared {
             return Ok(Self { shared });
         }
-        let opened = Self::open_for(User::Beyond, device, queues, &StreamOptions::default())?;
+        let begin = Instant::now();
+        let opened = loop {
+            // The last of the threads before may be giving their pair back; nothing else is waited for.
+            let leaves = queues.has(User::Beyond) && begin.elapsed() < LEAVE;
+            match Self::open_for(User::Beyond, device, queues, &StreamOptions::default()) {
+                Err(Error::TooManyStreams { .. }) if leaves => std::thread::yield_now(),
+                opened => break opened?,
+            }
+        };
         let weak: Weak<SharedInner> = Arc::downgrade(&opened.shared);
         *known = Some(weak);
         Ok(opened)

@@ -125,6 +125,7 @@ fn open_file(path: &Path) -> Result<Window<Shared>, InspectError> {
 /// A private copy of the front of a file, with the file's length. What is behind the copied part
 /// reads as zeros.
 pub(crate) fn copied(from: impl Read, len: u64) -> Result<File, std::io::Error> {
+    crate::memfd::check_len(len)?;
     let mut copy = File::from(rustix::fs::memfd_create("hamr-inspect", MemfdFlags::CLOEXEC)?);
     std::io::copy(&mut from.take(len.min(COPY_LIMIT)), &mut copy)?;
     copy.set_len(len)?;

@@ -188,7 +188,7 @@ impl World {
                 let end = Instant::now() + if has_counted { STRAYS } else { UNCOUNTED };
                 let end = until.map_or(end, |until| end.min(until));
                 let left = || end.saturating_duration_since(Instant::now());
-                self.nodes().iter().for_each(|node| drop(node.device().await_replies(left())));
+                self.nodes().iter().for_each(|node| drop(node.device().await_replies(Instant::now(), left())));
             }
             self.watched.restart_words();
             (runs.open.is_stale, runs.outside) = (false, outside);

@@ -69,12 +69,13 @@ impl TasksLayout {
         let header: TasksHeader = window.read(section.off)?;
         let TasksHeader { tasks, ring, chunk, .. } = header;
         let queues = u64::from(tasks) + 1;
-        let slots = queues * (u64::from(ring) + 1);
+        // Counts are compared below: until then they are what a peer says.
+        let slots = queues.wrapping_mul(u64::from(ring) + 1);
         let parts = [
             (header.lines, u64::from(tasks) * LINE),
             (header.waits, queues * LINE),
-            (header.slots, slots * LINE),
-            (header.chunks, slots * u64::from(chunk) * 2),
+            (header.slots, slots.wrapping_mul(LINE)),
+            (header.chunks, slots.wrapping_mul(u64::from(chunk) * 2)),
             (header.table, header.table_len.into()),
         ];
         let is_sound = tasks <= MAX_TASKS
@@ -256,7 +257,7 @@ mod tests {
         let refused = Err(LayoutError::Section(SectionKind::TASKS));
         let good: TasksHeader = window.read(section.off).expect("there");
         let end = section.len as u32;
-        let bad: [fn(&mut TasksHeader, u32); 19] = [
+        let bad: [fn(&mut TasksHeader, u32); 20] = [
             |h, _| h.tasks = MAX_TASKS + 1,
             |h, _| h.tasks = u32::MAX,
             |h, _| h.tasks = 40,
@@ -267,6 +268,7 @@ mod tests {
             |h, _| h.chunk = 1,
             |h, _| h.chunk = QueueDescriptor::MAX_CHUNK,
             |h, _| h.chunk = u32::MAX - 63,
+            |h, _| (h.tasks, h.ring, h.chunk) = (u32::MAX, u32::MAX, u32::MAX),
             |h, _| h.lines += 1,
             |h, end| h.lines = end,
             |h, end| h.slots = end - 64,

@@ -119,7 +119,7 @@ fn forks() {
 
 #[test]
 fn every_object_of_a_fork_has_an_error_at_once() {
-    for held in ["used", "blocked"] {
+    for held in ["used", "blocked", "busy"] {
         foreign::succeeds("forked_objects", (GIVEN, held));
     }
 }
@@ -142,7 +142,7 @@ fn forked_objects() {
     fn of(objects: &Option<Objects>) -> &Objects {
         objects.as_ref().expect("nothing has taken it")
     }
-    let uses: [(&str, Use); 25] = [
+    let uses: [(&str, Use); 28] = [
         ("shared sync", |o| of(o).shared.sync(echo::with(2u64)).is_err()),
         ("shared offload", |o| match of(o).shared.offload(echo::with(2u64)) {
             Ok(pending) => pending.wait().is_err(),
@@ -169,6 +169,9 @@ fn forked_objects() {
         ("pending is_done", |o| of(o).pending.is_done()),
         ("pending wait", |o| is_told(o.take().expect("nothing has taken it").pending.wait())),
         ("pending future", |o| is_told(pollster::block_on(&mut o.as_mut().expect("nothing has taken it").pending))),
+        ("sync", |o| of(o).node.sync(echo::with(2u64)).is_err_and(is_of_another_process)),
+        ("info", |o| of(o).node.info().name == "shm"),
+        ("handlers", |o| !of(o).node.handlers().is_empty()),
         ("ping", |o| of(o).node.ping().is_err_and(is_of_another_process)),
         ("another shared stream", |o| of(o).node.shared_stream().is_err_and(is_of_another_process)),
         ("a stream", |o| of(o).node.stream().is_err_and(is_of_another_process)),
@@ -201,17 +204,32 @@ fn forked_objects() {
         drop(block);
     });
     has_begun.recv().expect("it begins");
-    // Another thread pings, by a handle of its own.
-    let handle = devices::runtime().nodes().into_iter().find(|found| found.info().node == node.info().node);
-    let (handle, stops) = (handle.expect("it is open"), Arc::new(AtomicBool::new(false)));
-    let pings = std::thread::spawn({
-        let stops = stops.clone();
-        move || {
-            while !stops.load(Ordering::Relaxed) {
-                handle.ping().expect("it runs");
-            }
-        }
-    });
+    // Other threads ping, and use what all have in common, by a handle of their own.
+    let number = node.info().node;
+    let handle = move || {
+        let mut open = devices::runtime().nodes().into_iter();
+        open.find(|found| found.info().node == number).expect("it is open")
+    };
+    let uses_of_others: [fn(&Node); 4] = [
+        |handle| _ = handle.ping().expect("it runs"),
+        |handle| _ = handle.info(),
+        |_| drop(devices::runtime().nodes()),
+        // Has a number, and is refused.
+        |_| drop(devices::runtime().open("shm:/none", devices::image("shm"))),
+    ];
+    let (stops, is_busy) = (Arc::new(AtomicBool::new(false)), given() == "busy");
+    let others: Vec<_> = uses_of_others
+        .into_iter()
+        .take(if is_busy { 4 } else { 1 })
+        .map(|act| {
+            let (stops, handle) = (stops.clone(), handle());
+            std::thread::spawn(move || {
+                while !stops.load(Ordering::Relaxed) {
+                    act(&handle);
+                }
+            })
+        })
+        .collect();
     let (ended, end) = std::sync::mpsc::channel::<()>();
     let end = std::sync::Mutex::new(end);
     // Behind the block, of another thread.
@@ -240,7 +258,7 @@ fn forked_objects() {
     stop.send(()).expect("it listens");
     thread.join().expect("no panic");
     stops.store(true, Ordering::Relaxed);
-    pings.join().expect("no panic");
+    others.into_iter().for_each(|other| other.join().expect("no panic"));
     assert_eq!(pending.wait().map_err(|e| e.to_string()), Ok(1));
     ended.send(()).expect("it listens");
     work.wait().expect("the function has ended");
@@ -273,6 +291,29 @@ fn forked_run() {
     assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     assert!(started.take().expect("the parent has it").wait().is_ok());
     assert_eq!(other.join().expect("no panic"), Ok(5));
+}
+
+#[test]
+fn a_fork_of_a_host_that_loads_an_image_loads_none() {
+    foreign::succeeds("forked_load", (GIVEN, ""));
+}
+
+#[test]
+#[ignore = "run by a_fork_of_a_host_that_loads_an_image_loads_none"]
+fn forked_load() {
+    let node: &'static Node = Box::leak(Box::new(open()));
+    let running = node.offload(sleeps::with(2_000_000)).expect("sent");
+    // It waits for the call.
+    let load = std::thread::spawn(move || node.load_image(&devices::image("shm")));
+    std::thread::sleep(Duration::from_millis(300));
+    let begin = Instant::now();
+    let child =
+        foreign::forked(|| i32::from(!node.load_image(&devices::image("shm")).is_err_and(is_of_another_process)));
+    assert_eq!(foreign::code_of(child), Some(0));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    running.wait().expect("it ends");
+    load.join().expect("no panic").expect("it is loaded");
+    node.stop();
 }
 
 #[test]

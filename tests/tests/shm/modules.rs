@@ -40,6 +40,21 @@ fn a_late_unload_takes_no_other_module() {
 }
 
 #[test]
+fn a_late_load_takes_no_place() {
+    modules::late_loads("shm", 13);
+}
+
+#[test]
+fn a_hook_cannot_unload_what_is_unloaded() {
+    modules::hooks("shm");
+}
+
+#[test]
+fn a_load_behind_a_crash_is_one_of_the_next_epoch() {
+    modules::behind_a_crash("shm");
+}
+
+#[test]
 fn calls_that_no_thread_waits_for_run_first() {
     modules::detached("shm");
 }

@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The hot functions, by the ends of their names: those of the bench have the host's path in line. Beside each the
-/// pairs that it may have: one each of `take_reply` and `poll_once` is that of an error on its way out.
-const HOT: [(&str, usize); 26] = [
+/// pairs that it may have: that of `poll_once` is of an error on its way out.
+const HOT: [(&str, usize); 24] = [
     ("instructions::host_submit", 0),
     ("instructions::host_take", 0),
     ("instructions::host_sync", 0),
@@ -34,8 +34,6 @@ const HOT: [(&str, usize); 26] = [
     ("::run_tasks", 0),
     ("::run_slice", 0),
     ("gas_count::gas_request", 0),
-    ("Rank<S>>::serve_one", 0),
-    ("Rank<S>>::take_reply", 1),
     ("Rank<S>>::poll_once", 1),
 ];
 /// Instructions from a store to a load that still waits for it.

@@ -35,6 +35,8 @@ fn call_takes_values_of_every_type() {
         ("echo<u128>", "340282366920938463463374607431768211455", "340282366920938463463374607431768211455"),
         ("echo<f32>", "-1.5e3", "-1500.0"),
         ("echo<f32>", "nan", "NaN"),
+        ("echo<f32>", "-1_0.5", "-10.5"),
+        ("echo<String<64>>", "-0x10", "\"-0x10\""),
         ("echo<bool>", "true", "true"),
         ("echo<char>", "ü", "'ü'"),
         ("echo<char>", "'\\''", "'\\''"),
@@ -49,6 +51,11 @@ fn call_takes_values_of_every_type() {
     ] {
         prints(&check(&[handler, value]), &format!("{shown}\n"));
     }
+    // As any other number, in front of options or behind them.
+    prints(&call(&["divide", "-0x10", "4"]), "-4\n");
+    prints(&call(&["divide", "--device", "loopback", "-0x10", "-0x_4"]), "4\n");
+    prints(&call(&["divide", "-16", "-0x4", "--device", "loopback"]), "4\n");
+    prints(&call(&["divide", "--device", "loopback", "--", "-0x10", "4"]), "-4\n");
     // A task, whose gate is open.
     let run = check(&["wait_task_at", "[1; 32]", "9"]);
     assert_eq!((run.code, run.stdout.lines().next()), (Some(0), Some("9")), "{run:?}");
@@ -96,6 +103,12 @@ fn every_bad_call_is_one_clear_line() {
         (&["axpy", "1", "[2] 3", "[3]"], &["nothing behind", "`3`"]),
         (&["fill<u8>", "256", "[0]"], &["0 to 2^8 - 1", "`256`"]),
         (&["fill<u8>", "-1", "[0]"], &["0 to 2^8 - 1", "`-1`"]),
+        (&["fill<u8>", "-0x1", "[0]"], &["0 to 2^8 - 1", "`-0x1`"]),
+        (&["divide", "-0x10", "4", "--nothing"], &["--nothing", "hamr --help"]),
+        (&["divide", "1", "4", "--save", "-0x1"], &["-0", "hamr --help"]),
+        (&["divide", "-x10", "4"], &["-x", "hamr --help"]),
+        (&["-0x10"], &["-0", "hamr --help"]),
+        (&["isa", "--device", "loopback:x"], &["`loopback:x`", "takes no argument"]),
         (&["fill<u8>", "1", "[0; 99999999999]"], &["4 GiB", "99999999999"]),
         (&["divide", "1.5", "1"], &["-2^63 to 2^63 - 1", "`1.5`"]),
         (&["divide", "1", ""], &["value 2", "``"]),
@@ -110,6 +123,9 @@ fn every_bad_call_is_one_clear_line() {
         (&["panics", "3"], &["`hamr_kernels::faults::panics` on device shm", "asked to panic with 3"]),
     ] {
         refused(&call(arguments), words);
+    }
+    for arguments in [&["debug", "isa", "--module", "m"][..], &["debug", "--module", "m", "--", "true"]] {
+        refused(&hamr(arguments), &["--module", "loads no module"]);
     }
     refused(&check(&["echo<Shape>", "Triangle"]), &["one of Point, Circle(f64), Box{", "`Triangle`"]);
     refused(&check(&["echo<String<64>>", &"x".repeat(65)]), &["at most 64 bytes, got 65"]);

@@ -277,6 +277,20 @@ fn a_limit_below_a_window_is_an_error_of_its_opening() {
     }
 }
 
+/// Of a file that may be cut off a copy is read, which is a file, too.
+#[test]
+fn a_limit_below_a_file_is_an_error_of_its_reading() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let window = folder.path().join("window");
+    File::create(&window).and_then(|file| file.set_len(1 << 20)).expect("written");
+    for command in ["inspect", "logs"] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -f 64; exec \"$0\" {command} \"$1\""), env!("CARGO_BIN_EXE_hamr")]);
+        shell.arg(&window).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        is_refused(&mut shell, "File too large");
+    }
+}
+
 /// No further line may come: the command does not wait for one.
 #[test]
 fn logs_end_with_their_reader() {

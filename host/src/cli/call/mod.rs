@@ -36,13 +36,27 @@ pub(super) struct Args {
     /// Load a module (docs/modules.md) beside the image, and call a handler of it: a file, or the package
     /// that builds it
     #[arg(long, value_name = "NAME|PATH")]
-    module: Option<OsString>,
+    pub(super) module: Option<OsString>,
     /// Write the bytes of a buffer to a file after the call
     #[arg(long, value_name = "PARAMETER=FILE")]
     save: Vec<OsString>,
 }
 
+/// In front of a value that the parser of command lines takes for options.
+pub(super) const MARK: &str = "\0";
+
 impl Args {
+    /// Takes the marks of values away; how many there were.
+    pub(super) fn take_marks(&mut self) -> usize {
+        let mut count = 0;
+        for value in &mut self.values {
+            if let Some(text) = value.as_bytes().strip_prefix(MARK.as_bytes()) {
+                (*value, count) = (OsStr::from_bytes(text).to_owned(), count + 1);
+            }
+        }
+        count
+    }
+
     /// Were arguments or files given?
     pub(super) fn has_values(&self) -> bool {
         !self.values.is_empty() || !self.save.is_empty()

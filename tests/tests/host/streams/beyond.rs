@@ -8,6 +8,8 @@ use hamr_tests::conformance::until;
 use hamr_tests::threaded::Card;
 use hamr_tests_kernels::echo;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 #[test]
 fn threads_beyond_the_streams_share_one() {
@@ -58,6 +60,35 @@ fn threads_beyond_the_streams_share_one_without_tasks() {
     let _own = node.stream().expect("free");
     let beside = || node.sync(echo::with(7u64)).map_err(|e| e.to_string());
     assert_eq!(std::thread::scope(|scope| scope.spawn(beside).join().expect("no panic")), Ok(7));
+}
+
+/// A thread that comes while the last one beyond the streams ends, and leaves their stream, has one all the same.
+#[test]
+fn a_thread_comes_beyond_the_streams_while_another_leaves() {
+    const ROUNDS: u32 = 3000;
+    for tasks in [0, 1] {
+        let card = Card::new(&small(), false);
+        let node = card.attach("card", Options { streams: Some(1), tasks, ..small() });
+        let _own = node.stream().expect("free");
+        let turn = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let (node, turn) = (&node, &turn);
+            for n in 0..ROUNDS {
+                // The next one begins, and waits for this one's last step.
+                until("one of the last threads has called", || turn.load(Ordering::Acquire) + 1 >= n);
+                scope.spawn(move || {
+                    let begin = Instant::now();
+                    while turn.load(Ordering::Acquire) != n {
+                        assert!(begin.elapsed() < Duration::from_secs(20), "the one before has failed");
+                        std::thread::yield_now();
+                    }
+                    let called = node.sync(echo::with(u64::from(n))).map_err(|e| e.to_string());
+                    turn.store(n + 1, Ordering::Release);
+                    assert_eq!(called, Ok(u64::from(n)));
+                });
+            }
+        });
+    }
 }
 
 /// Replies to calls without a waiter are taken in by a thread that finds a buffer in use, whichever stream it has.
