@@ -1,8 +1,8 @@
 //! The state of an image without an operating system beside its device. It is one static, so that
 //! everything that interrupts and faults may touch is in one place.
 //!
-//! Only the window for early faults and the rank are elsewhere, in `crash`, whose record hosted images write
-//! too, and `rank`, which `pci`, below this module, stores.
+//! Only the window for early faults and the rank are elsewhere, in `crash` and `rank`: `pci`, below
+//! this module, stores them.
 //!
 //! There is one processor, and an interrupt runs to its end. So nothing waits for a lock once the
 //! serve loop runs: code uses `try_lock` and goes on without the state if it is taken. No code

@@ -118,6 +118,10 @@ impl<'b> Ivshmem<'b> {
         let window = unsafe { DeviceWindow::new(self.memory, self.len, ()) };
         #[cfg(all(feature = "world", hamr_machine))]
         let window = crate::rank::find_home(window, self.registers.position());
+        // SAFETY: as in `bare::main`, where the same is done for boards that find their window in
+        // another way.
+        #[cfg(feature = "image")]
+        crate::crash::found(unsafe { window.beside() });
         (window, self.registers)
     }
 }
