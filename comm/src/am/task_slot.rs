@@ -200,13 +200,13 @@ impl TaskSlot {
     #[cold]
     #[inline(never)]
     fn abandon(&mut self) {
-        let left = self.coroutine.take();
+        let Some(left) = self.coroutine.take() else { return };
         #[cfg(hamr_bare)]
         {
-            self.stack = left.map(Coroutine::into_stack);
+            self.stack = Some(left.into_stack());
         }
         #[cfg(not(hamr_bare))]
-        drop(left);
+        core::mem::forget(left);
     }
 }
 
@@ -279,6 +279,8 @@ impl<'s> Tasks<'s> {
     pub(crate) fn abandon_running(&mut self) -> Option<usize> {
         self.is_ready = true;
         let index = self.running.take()?;
+        // Whatever its coroutine says: that was in registers of the frame that was left.
+        self.slots.get_mut(index)?.abandon();
         self.free(index);
         Some(index)
     }
@@ -300,6 +302,9 @@ impl<'s> Tasks<'s> {
     #[inline(never)]
     pub(crate) fn clear(&mut self) {
         for slot in self.slots.iter_mut() {
+            // A fault of the runtime itself may have left any of them in a slice.
+            #[cfg(hamr_bare)]
+            slot.abandon();
             slot.free();
             slot.calls = TaskCalls::NONE;
         }

@@ -204,7 +204,7 @@ pub(crate) enum Step {
 /// A stack on which the tasks of one place run, one after the other. Dropped while one is suspended, it leaks both.
 pub(crate) struct Coroutine {
     inner: ManuallyDrop<Inner>,
-    /// A task has had a slice, and has not returned.
+    /// A task has had a slice, and has not returned. Says nothing of a task whose slice was left for good.
     has_task: bool,
     /// The thread that its task began on. What a task has on its stack need not be `Send`.
     #[cfg(not(hamr_bare))]
@@ -306,8 +306,6 @@ impl Resumable<'_> {
         if self.inner.done() {
             has_ended();
         }
-        // Before it runs, since it may be abandoned.
-        *self.has_task = true;
         // The task has the slice alone until this resume returns.
         let CoroutineResult::Yield(step) = self.inner.resume(Lent(NonNull::from(slice).cast())) else { has_ended() };
         *self.has_task = matches!(step, Step::Waits(_));
