@@ -168,9 +168,11 @@ impl<'s, B: Board> Device<'s, B> {
                 Round::Worked(n) => return Progress::Worked(n),
                 #[cfg(feature = "tasks")]
                 Round::TasksDue(n) => return self.run_tasks(n),
+                // Also of none: the next round may begin with the tasks, and polls nothing then, so that it must not
+                // be the last one before a sleep.
                 Round::NeedsNotify(n) => {
                     self.board.notify();
-                    return if n == 0 { Progress::Idle } else { Progress::Worked(n) };
+                    return Progress::Worked(n);
                 }
                 Round::HostGone => {}
             }
