@@ -258,16 +258,22 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[inline]
     pub fn poll(&mut self) -> Round {
         match self.poll_last_served(1) {
-            0 => self.poll_all(0),
+            0 => self.poll_others(0),
             served => Round::Worked(served),
         }
     }
 
-    /// The step of a serve loop: [`Self::poll`] as long as the stream served last has messages,
-    /// then a round over all streams.
+    /// The step of a serve loop: [`Self::poll`] as long as the stream served last has hot messages,
+    /// then one of the rest.
     #[inline]
     pub fn serve(&mut self) -> Round {
         let served = self.poll_last_served(BUDGET);
+        self.poll_others(served)
+    }
+
+    /// Behind so many hot messages of the stream served last.
+    #[inline(always)]
+    fn poll_others(&mut self, served: u32) -> Round {
         if served == 0
             && let Some(round) = self.poll_last_ring()
         {
@@ -292,11 +298,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// over all streams comes first, which looks at what tasks wait for.
     #[inline(always)]
     fn poll_last_ring(&mut self) -> Option<Round> {
-        #[cfg(feature = "tasks")]
-        if self.dispatcher.tasks.live != 0 {
+        if self.run_length == 0 || self.budget == 0 {
             return None;
         }
-        if self.run_length == 0 || self.budget == 0 {
+        #[cfg(feature = "tasks")]
+        if self.dispatcher.tasks.live != 0 {
             return None;
         }
         let last = self.endpoints.queues.get(self.last_served)?;
