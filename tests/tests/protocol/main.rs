@@ -7,5 +7,6 @@ mod host_calls;
 mod host_wait_word;
 mod hostile;
 mod inspect;
+mod last_polls;
 mod migrate;
 mod nested_model;
