@@ -140,7 +140,7 @@ impl Patience {
             self.until = now + (took * SLEEPS).min(LONGEST_US);
             // Beside one that computes each yield comes back late. If that one only polled for longer, it takes this
             // one's next turn as early, and tells the two apart: each would hold the other off for good.
-            (self.is_shared, self.pauses, self.group) = (false, FIRST, 1);
+            (self.is_shared, self.pauses, self.group, self.switches) = (false, FIRST, 1, system.switches());
             return;
         }
         self.group -= 1;
@@ -256,6 +256,15 @@ mod tests {
         assert_eq!(system.rests(&mut patience, u64::from(FIRST)), 1);
         system.now += LONGEST_US;
         assert!(!patience.must_sleep(&mut system));
+    }
+
+    #[test]
+    fn a_thread_that_takes_the_processor_once_for_long_does_not_share_it() {
+        let (mut system, mut patience) = (Fake::new(true, LATE_US), Patience::new());
+        system.rests(&mut patience, u64::from(FIRST) + 1);
+        (system.takes, system.us) = (false, 1);
+        assert_eq!(system.rests(&mut patience, u64::from(TRY_EVERY)), 1);
+        assert!(!patience.is_shared, "what came late is no sign of one that polls");
     }
 
     /// Two threads on one processor: one runs, until it yields or ends.
