@@ -6,9 +6,12 @@ use crate::shared::SHARED;
 #[cfg(feature = "tasks")]
 use core::sync::atomic::Ordering::Release;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use hamr_shared_abi::window::{ClaimError, LentHeap};
+use hamr_shared_abi::window::LentHeap;
 #[cfg(feature = "tasks")]
-use hamr_shared_abi::{status::Status, window::Claim};
+use hamr_shared_abi::{
+    status::Status,
+    window::{Claim, ClaimError},
+};
 
 /// Room for one claimed range of bytes: of buffers of any device of this program, or of a resource.
 ///
