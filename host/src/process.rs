@@ -17,6 +17,9 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Looks for the exit status of a process that has ended, a millisecond apart, before it counts as traced.
+const TRACED_LOOKS: u32 = 20;
+
 /// One epoch of such a device.
 pub(crate) struct Process {
     id: u32,
@@ -73,15 +76,20 @@ impl Process {
     /// Waits for the end and returns a description of it.
     fn reap(&mut self) -> String {
         let Self { id, pidfd, how, code, epilogue, .. } = self;
-        how.get_or_insert_with(|| match status(pidfd) {
-            Ok(status) => {
+        if let Some(how) = how {
+            return how.clone();
+        }
+        let text = match status(pidfd) {
+            Ok(Some(status)) => {
                 let number = status.code().or(status.signal().map(|signal| 128 + signal));
                 *code = number.and_then(|number| u8::try_from(number).ok());
                 format!("its process {id} ended with {status}{}", epilogue(status))
             }
+            // The next look may find it.
+            Ok(None) => return format!("its process {id} ended; a program that traces it has its exit status"),
             Err(_) => format!("its process {id} ended; this program, or the system for it, took its exit status"),
-        })
-        .clone()
+        };
+        how.insert(text).clone()
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -114,20 +122,23 @@ fn has_exited_within(pidfd: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-/// The exit status of a child, at its end.
-fn status(pidfd: &OwnedFd) -> Result<ExitStatus, Errno> {
+/// The exit status of a child, at its end. `None`: it is traced, by which nobody says when its tracer lets it go.
+fn status(pidfd: &OwnedFd) -> Result<Option<ExitStatus>, Errno> {
     // Also one that is waited for elsewhere has ended behind this.
     while poll(&mut [PollFd::new(pidfd, PollFlags::IN)], None) == Err(Errno::INTR) {}
+    let mut looks = 0..TRACED_LOOKS;
     let ended = loop {
-        match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
+        match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
             Err(Errno::INTR) => {}
+            Ok(None) if looks.next().is_some() => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) => return Ok(None),
             ended => break ended?.ok_or(Errno::CHILD)?,
         }
     };
     // As `wait` has it: the code above the signal.
     let code = ended.exit_status().map(|code| (code & 0xff) << 8);
     let signal = ended.terminating_signal().map(|signal| signal | if ended.dumped() { 0x80 } else { 0 });
-    Ok(ExitStatus::from_raw(code.or(signal).ok_or(Errno::CHILD)?))
+    Ok(Some(ExitStatus::from_raw(code.or(signal).ok_or(Errno::CHILD)?)))
 }
 
 impl Drop for Process {

@@ -17,6 +17,7 @@ unsafe extern "C" {
     fn sigaction(number: i32, action: *const Action, before: *mut Action) -> i32;
     fn pthread_sigmask(how: i32, set: *const [u64; 16], before: *mut [u64; 16]) -> i32;
     safe fn atexit(function: extern "C" fn()) -> i32;
+    fn ptrace(request: i32, ...) -> i64;
 }
 
 /// The C library's `struct sigaction`.
@@ -115,6 +116,18 @@ pub fn forked(f: impl FnOnce() -> i32) -> i32 {
         }
         child => child,
     }
+}
+
+/// Forks a child that traces a process for so long, and never asks how that has ended. Returns the child.
+pub fn traced(process: u32, time: Duration) -> i32 {
+    const SEIZE: i32 = 0x4206;
+    forked(|| {
+        let none = std::ptr::null_mut::<u8>();
+        // SAFETY: of the four arguments that the system has none is an address of this process.
+        let seized = unsafe { ptrace(SEIZE, process as i32, none, none) };
+        std::thread::sleep(time);
+        i32::from(seized != 0)
+    })
 }
 
 /// Registers a function for the end of the process, as destructors of statics of C++ are.

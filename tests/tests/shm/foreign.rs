@@ -525,3 +525,21 @@ fn a_limit() {
         }
     }
 }
+
+/// Who traces a device, such as gdb that was attached to it, has its exit status as long as it likes.
+#[test]
+fn a_device_that_another_program_traces_ends_within_limits() {
+    let node = open();
+    let pid = node.info().pid;
+    let tracer = foreign::traced(pid, Duration::from_secs(20));
+    let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    until("it is traced", || !status().contains("TracerPid:\t0\n"));
+    let begin = Instant::now();
+    node.stop();
+    let why = node.sync(echo::with(1u64)).expect_err("it has ended").to_string();
+    drop(node);
+    let took = begin.elapsed();
+    kill_process(Pid::from_raw(tracer).expect("a child"), Signal::KILL).expect("it is there");
+    foreign::code_of(tracer);
+    assert!(took < Duration::from_secs(10), "{took:?}: {why}");
+}
