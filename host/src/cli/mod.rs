@@ -314,7 +314,13 @@ fn parsed<C: Commands>(command: clap::Command, arguments: Vec<OsString>) -> Resu
         parsed => return parsed,
     };
     // The parser takes `-16` for a number, and `-0x10` for options: it is given that with a mark, which no word has.
-    let is_number = |text: &[u8]| matches!(text, [b'-', digit, ..] if digit.is_ascii_digit());
+    let is_number = |text: &[u8]| match text {
+        [b'-', b'0'..=b'9' | b'.', ..] => true,
+        [b'-', name @ ..] => {
+            ["inf", "infinity", "nan"].iter().any(|number| name.eq_ignore_ascii_case(number.as_bytes()))
+        }
+        _ => false,
+    };
     let end = arguments.iter().position(|text| text == "--").unwrap_or(arguments.len());
     let marked = |(at, text): (usize, &OsString)| match at < end && is_number(text.as_encoded_bytes()) {
         true => [OsStr::new(call::MARK), text].into_iter().collect(),
@@ -331,9 +337,17 @@ fn parsed<C: Commands>(command: clap::Command, arguments: Vec<OsString>) -> Resu
     match parsed {
         Ok(parsed) if count > 0 && taken == count => Ok(parsed),
         // It names another word.
-        Err(e) if count > 0 && e.kind() == clap::error::ErrorKind::UnknownArgument => Err(e),
+        Err(e) if count > 0 && names_unmarked(&e) => Err(e),
         _ => Err(refused),
     }
+}
+
+/// Is the error about an option that there is not, and no number with a mark?
+fn names_unmarked(e: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let is_marked =
+        matches!(e.get(ContextKind::InvalidArg), Some(ContextValue::String(text)) if text.starts_with(call::MARK));
+    e.kind() == ErrorKind::UnknownArgument && !is_marked
 }
 
 /// Of a command that takes text where one of these arguments is none; those that are paths may be any bytes.

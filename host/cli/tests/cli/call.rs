@@ -36,6 +36,9 @@ fn call_takes_values_of_every_type() {
         ("echo<f32>", "-1.5e3", "-1500.0"),
         ("echo<f32>", "nan", "NaN"),
         ("echo<f32>", "-1_0.5", "-10.5"),
+        ("echo<f32>", "-.5", "-0.5"),
+        ("echo<f32>", "-inf", "-inf"),
+        ("echo<f32>", "-NaN", "NaN"),
         ("echo<String<64>>", "-0x10", "\"-0x10\""),
         ("echo<bool>", "true", "true"),
         ("echo<char>", "ü", "'ü'"),
@@ -84,6 +87,7 @@ fn call_without_a_handler_lists_them() {
 
 #[test]
 fn every_bad_call_is_one_clear_line() {
+    refused(&hamr(&["setup", "-0x10"]), &["-0", "hamr --help"]);
     let dir = tempfile::tempdir().expect("a folder");
     let odd = dir.path().join("odd").to_string_lossy().into_owned();
     std::fs::write(&odd, [0; 9]).expect("writes");

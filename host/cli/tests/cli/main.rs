@@ -23,6 +23,7 @@ fn refused(run: &Run, words: &[&str]) {
     assert_eq!(run.stdout, "", "{run:?}");
     assert_eq!(run.stderr.lines().count(), 1, "one line in {run:?}");
     assert!(run.stderr.starts_with("hamr: ") && !run.stderr.contains("panicked"), "{run:?}");
+    assert!(!run.stderr.trim_end().contains(char::is_control), "{run:?}");
     for word in words {
         assert!(run.stderr.contains(word), "`{word}` in {run:?}");
     }
