@@ -5,7 +5,7 @@
 //! A program of ours says in its first comment what it expects:
 //!
 //! ```text
-//! ranks: 2 3                          the numbers of ranks it is for; without it, all
+//! ranks: 2 3                          the numbers of ranks it is for; without it, all. Where none is asked for, the first
 //! run: ARGUMENTS = exit 7             a run, by its exit code; without one, a run with code 0
 //! run: ARGUMENTS = says TEXT          a run that fails, and says so
 //! ```
@@ -318,7 +318,12 @@ mod tests {
             return println!("skipped: {missing}");
         }
         let prefix = root().join("target/hamr/gasnet-dev").display().to_string();
-        let words = ["--dev", "--shared", "--jobs", "3", "--ranks", "2", "--prefix", &prefix].map(str::to_owned);
-        check(&parse(&words).expect("it is understood")).expect("all pass");
+        let words = ["--dev", "--shared", "--jobs", "3", "--ranks", "2", "--prefix", &prefix];
+        // What only threads of PAR can do.
+        let in_par = ["--mode", "par", "exits", "handover", "locks", "room", "threads"];
+        for words in [words.to_vec(), [&words[..], &in_par].concat()] {
+            let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+            check(&parse(&words).expect("it is understood")).expect("all pass");
+        }
     }
 }

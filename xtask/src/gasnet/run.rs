@@ -168,9 +168,12 @@ impl Tally {
 impl<'a> Case<'a> {
     /// A program's runs, each at each number of ranks.
     pub(super) fn all(program: &'a Program, binary: &Path, ranks: &[u32]) -> Vec<Self> {
-        let counts = || ranks.iter().filter(|count| program.ranks.as_ref().is_none_or(|only| only.contains(count)));
+        let own = program.ranks.as_deref().unwrap_or(ranks);
+        let both: Vec<u32> = ranks.iter().filter(|count| own.contains(count)).copied().collect();
+        // One that is for none of these numbers runs all the same.
+        let counts = if both.is_empty() { own.get(..1).unwrap_or_default() } else { &both };
         let case = |(nth, run), ranks: &u32| Self { program, nth, run, binary: binary.to_owned(), ranks: *ranks };
-        program.runs.iter().enumerate().flat_map(|run| counts().map(move |count| case(run, count))).collect()
+        program.runs.iter().enumerate().flat_map(|run| counts.iter().map(move |count| case(run, count))).collect()
     }
 
     /// What runs are sorted by.
