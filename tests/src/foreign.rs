@@ -93,6 +93,13 @@ pub fn ignore(number: i32) {
     unsafe { signal(number, 1) };
 }
 
+/// Blocks all signals in this thread and in those that it starts.
+pub fn block_all() {
+    let set = [u64::MAX; 16];
+    // SAFETY: SIG_BLOCK of a set of its own.
+    assert_eq!(unsafe { pthread_sigmask(0, &raw const set, std::ptr::null_mut()) }, 0);
+}
+
 /// Handles a signal by doing nothing.
 pub fn handle(number: i32) {
     extern "C" fn nothing(_: i32) {}

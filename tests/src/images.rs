@@ -27,7 +27,8 @@ fn open(spec: &str) -> Node {
     devices::open(spec, options())
 }
 
-fn next(spec: &str) -> Image {
+/// The image after the first one.
+pub fn next(spec: &str) -> Image {
     devices::image_of(NEXT, spec)
 }
 

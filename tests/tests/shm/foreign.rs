@@ -400,6 +400,47 @@ fn a_disposition() {
     assert!(processes::has_ended(last));
 }
 
+/// Each signal that a program may have ignored, all at once, and all blocked.
+#[test]
+fn every_signal_that_a_program_ignores_or_blocks_harms_no_device() {
+    for which in ["each ignored", "all ignored", "all blocked"] {
+        foreign::succeeds("signals_of_a_program", (GIVEN, which));
+    }
+}
+
+#[test]
+#[ignore = "run by every_signal_that_a_program_ignores_or_blocks_harms_no_device"]
+fn signals_of_a_program() {
+    let image = devices::image("shm");
+    let works = |what: &str| {
+        let options = Options { restart: false, ..options() };
+        let node = devices::runtime().open_with("shm", image.clone(), options).expect("a device");
+        assert_eq!(node.sync(echo::with(1u64)).map_err(|e| e.to_string()), Ok(1), "{what}");
+        let device = node.info().pid;
+        drop(node);
+        assert!(processes::has_ended(device), "{what}");
+    };
+    // SIGKILL and SIGSTOP have no other action; 32 and 33 are the C library's.
+    let all = || (1..65).filter(|number| ![9, 19, 32, 33].contains(number));
+    match given().as_str() {
+        "each ignored" => {
+            for number in all() {
+                foreign::ignore(number);
+                works(&format!("signal {number} ignored"));
+                foreign::reset(number);
+            }
+        }
+        "all ignored" => {
+            all().for_each(foreign::ignore);
+            works("all ignored");
+        }
+        _ => {
+            foreign::block_all();
+            works("all blocked");
+        }
+    }
+}
+
 /// Images are built and ranks started; machines: `qemu/launch.rs`.
 #[test]
 fn children_inherit_no_disposition_of_their_ends() {

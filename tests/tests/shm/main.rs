@@ -12,3 +12,4 @@ mod relay_ends;
 mod serve;
 mod sleep;
 mod start;
+mod stopped;

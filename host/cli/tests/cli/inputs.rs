@@ -2,9 +2,10 @@
 
 use crate::common::{Vectors, image, spawn};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -288,6 +289,55 @@ fn a_limit_below_a_file_is_an_error_of_its_reading() {
         shell.args(["-c", &format!("ulimit -f 64; exec \"$0\" {command} \"$1\""), env!("CARGO_BIN_EXE_hamr")]);
         shell.arg(&window).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         is_refused(&mut shell, "File too large");
+    }
+}
+
+/// A limit of processes (`ulimit -u`, `pids.max` of a container) refuses one process or thread of a command after the other:
+/// each is its error, or it goes without.
+#[test]
+fn a_limit_refuses_each_process_and_thread_in_turn() {
+    const USER: u32 = 61_235;
+    // Such limits are of users, and not of root; this one has what it runs in a folder of its own.
+    let user = [format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".into()];
+    let is_there = Command::new("setpriv").args(&user).arg("true").stderr(Stdio::null()).status();
+    if !is_there.is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("HAMR_CI").is_none(), "expected to be root, and setpriv");
+        return eprintln!("skipped: a user with a limit (needs root)");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let copied = |from: &Path, name: &str| {
+        let to = folder.path().join(name);
+        std::fs::copy(from, &to).expect("there is room");
+        std::fs::set_permissions(&to, Permissions::from_mode(0o755)).expect("it is this user's");
+        to
+    };
+    let (program, image) = (copied(Path::new(env!("CARGO_BIN_EXE_hamr")), "hamr"), copied(image(), "image"));
+    let ranks = copied(Path::new(crate::run::checks()), "ranks");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is this user's");
+    for command in ["devices shm shm", "call ping 5", "run -n 2 \"$RANKS\""] {
+        let mut code = None;
+        for limit in (1..=12).chain([100]) {
+            let mut shell = Command::new("setpriv");
+            shell.args(&user).args(["bash", "-c", &format!("ulimit -u {limit}; exec \"$0\" {command}")]).arg(&program);
+            shell.env("HAMR_IMAGE", &image).env("RANKS", &ranks);
+            shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let output = ended(&mut shell);
+            let said = String::from_utf8_lossy(&output.stderr);
+            // Which is no error.
+            let said: String = said.split_inclusive('\n').filter(|line| !line.contains(": oversubscribed: ")).collect();
+            code = output.status.code();
+            let is_line = code == Some(2) && said.lines().count() == 1 && said.starts_with("hamr: ");
+            assert!(code == Some(0) || is_line, "{command}, {limit} processes: {}: {said}", output.status);
+            assert!(!said.contains("panicked") && (limit > 1 || is_line), "{command}, {limit} processes: {said}");
+        }
+        assert_eq!(code, Some(0), "{command}: 100 are enough");
+    }
+    let is_theirs = |entry: std::fs::DirEntry| entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == USER);
+    let left = || std::fs::read_dir("/proc").expect("it is mounted").flatten().any(is_theirs);
+    let begin = Instant::now();
+    while left() {
+        assert!(begin.elapsed() < LIMIT, "a process is left");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
