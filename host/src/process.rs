@@ -122,7 +122,7 @@ fn has_exited_within(pidfd: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-/// The exit status of a child, at its end. `None`: it is traced, by which nobody says when its tracer lets it go.
+/// The exit status of a child, at its end. `None`: a program that traces the child has it, and lets go when it likes.
 fn status(pidfd: &OwnedFd) -> Result<Option<ExitStatus>, Errno> {
     // Also one that is waited for elsewhere has ended behind this.
     while poll(&mut [PollFd::new(pidfd, PollFlags::IN)], None) == Err(Errno::INTR) {}
