@@ -1,5 +1,6 @@
 //! Fewer processors than sides that poll: each gives its processor away, so that a call costs two switches, and no
-//! time slice or time of polling. What is counted is processor time and switches, which load does not change.
+//! time slice or time of polling. What is counted is processor time and switches, which load does not change where
+//! sides sleep.
 
 use hamr::{Options, WaitMode, World, WorldOptions};
 use hamr_tests::{devices, processes, sleeping};
@@ -33,26 +34,37 @@ fn switches() -> [u64; 2] {
     })
 }
 
-#[test]
-fn calls_on_one_processor_cost_switches_and_no_time_of_polling() {
+fn calls_cost_switches(wait: WaitMode) {
     const CALLS: u64 = 2000;
     run_on(1);
+    let node = devices::open("shm", Options { wait, ..Options::default() });
+    let stream = node.stream().expect("free");
+    let call = |n| assert_eq!(stream.sync(echo::with(n)).expect("a reply"), n);
+    (0..100).for_each(call);
+    let used = || sleeping::used(std::process::id()) + sleeping::used(node.info().pid);
+    let (before, seconds, begin) = (switches(), used(), Instant::now());
+    (0..CALLS).for_each(call);
+    let took = begin.elapsed() / CALLS as u32;
+    let (after, seconds) = (switches(), used() - seconds);
+    let [waited, gave] = [0, 1].map(|i| after[i] - before[i]);
+    println!("{wait:?}: {took:?} a call, {waited} sleeps, {gave} other switches, {seconds:.2} s of processors");
+    assert!(waited + gave >= CALLS / 2, "{wait:?}: {waited} and {gave}: the device has this processor");
+    assert!(waited + gave <= CALLS * 8, "{wait:?}: {waited} and {gave}");
     // Polling for the time of `spin` on either side would take 1.2 s, always polling 6 s.
-    for wait in [WaitMode::Sleep, WaitMode::Adaptive, WaitMode::Spin] {
-        let node = devices::open("shm", Options { wait, ..Options::default() });
-        let stream = node.stream().expect("free");
-        let call = |n| assert_eq!(stream.sync(echo::with(n)).expect("a reply"), n);
-        (0..100).for_each(call);
-        let used = || sleeping::used(std::process::id()) + sleeping::used(node.info().pid);
-        let (before, seconds, begin) = (switches(), used(), Instant::now());
-        (0..CALLS).for_each(call);
-        let took = begin.elapsed() / CALLS as u32;
-        let (after, seconds) = (switches(), used() - seconds);
-        let [waited, gave] = [0, 1].map(|i| after[i] - before[i]);
-        println!("{wait:?}: {took:?} a call, {waited} sleeps, {gave} other switches, {seconds:.2} s of processors");
-        assert!(waited + gave >= CALLS / 2, "{wait:?}: {waited} and {gave}: the device has this processor");
-        assert!(waited + gave <= CALLS * 8, "{wait:?}: {waited} and {gave}");
-        assert!(seconds < 0.3, "{wait:?}: {seconds} s for {CALLS} calls");
+    assert!(seconds < 0.3, "{wait:?}: {seconds} s for {CALLS} calls");
+}
+
+#[test]
+fn calls_on_one_processor_cost_switches_and_no_time_of_polling() {
+    [WaitMode::Sleep, WaitMode::Adaptive].into_iter().for_each(calls_cost_switches);
+}
+
+/// Beside a third that computes, the system gives sides that never sleep as large a share as that one: a yield returns
+/// at once until it is used up.
+mod alone {
+    #[test]
+    fn calls_of_sides_that_never_sleep_cost_switches_on_one_processor() {
+        super::calls_cost_switches(hamr::WaitMode::Spin);
     }
 }
 
