@@ -133,8 +133,7 @@ impl Stepper {
         // Steps take longer than the way to the last instruction that comes once.
         let mut steps = nth;
         if let Some((from, pc)) = way.last_once(nth) {
-            self.run_to(pc, stack);
-            steps = nth - from;
+            steps = if self.run_to(pc, stack) { nth - from } else { 0 };
         }
         (0..steps).for_each(|_| self.step());
         (sent, self.end(stack))
@@ -163,9 +162,11 @@ impl Stepper {
         pc
     }
 
-    /// Runs until the task is at this address.
-    fn run_to(&mut self, pc: u64, stack: u64) {
-        self.set(pc);
+    /// Runs until the task is at this address. False: it went another way, because the one that it notifies does not
+    /// sleep yet, and is at the end of the routine.
+    fn run_to(&mut self, pc: u64, stack: u64) -> bool {
+        let ends = [pc, self.end];
+        ends.iter().for_each(|at| self.set(*at));
         loop {
             self.go();
             self.stopped();
@@ -177,7 +178,8 @@ impl Stepper {
             self.step();
             self.set(pc);
         }
-        self.clear(pc);
+        ends.iter().for_each(|at| self.clear(*at));
+        self.register(PC) == pc
     }
 
     /// Runs to the first instruction of the routine; the task's stack there.

@@ -6,6 +6,7 @@ use hamr_comm::abi::status::Status;
 use hamr_tests::conformance::{Gate, options};
 use hamr_tests::devices;
 use hamr_tests::stepper::{SPEC, Stepped, Stepper};
+use hamr_tests_kernels::spin_at;
 use hamr_tests_xacc::claims::{claims_until_ended, keeps, own_segment, takes};
 use hamr_tests_xacc::steps::{
     OF_WORLDS, ROUTINES, announces, calls_partner, claims_both, finds, poisons, repairs, steps, views,
@@ -148,6 +149,48 @@ fn what_an_ended_task_has_told_a_rank_reaches_it_next_time() {
             std::thread::sleep(Duration::from_millis(1));
         });
     }
+}
+
+/// A notification is shorter where its rank does not sleep: a stop that was on the longer way does not come.
+#[test]
+fn a_task_may_go_another_way_than_it_was_seen_to() {
+    let mut runtime = Runtime::new().expect("a runtime");
+    let stepped = Stepped::register(&mut runtime);
+    let (image, file) = image(&runtime);
+    let defaults = WorldOptions::default();
+    let rank = Options {
+        segment: 1 << 20,
+        start_deadline: devices::START_TIMEOUT,
+        deadline: None,
+        wait: WaitMode::Sleep,
+        ..defaults.rank.clone()
+    };
+    let ranks = [(SPEC, image.clone()), ("thread", image)];
+    let world = runtime.world_of_images(&ranks, WorldOptions { rank, ..defaults }).expect("a world");
+    let mut stepper = stepped.stepper(&file, BETWEEN);
+    let node = world.node(0);
+    let x = node.buffer(&[0u32; 16]).expect("room");
+    node.sync(calls_partner::with()).expect("it answers");
+    std::thread::sleep(Duration::from_millis(100));
+    let notify = ROUTINES.iter().position(|name| *name == "notification").expect("one of them");
+    let call = || node.offload(steps::with(notify as u32, x.ptr())).expect("sent");
+    let (whole, way) = stepper.trace(call);
+    whole.wait().expect("it is not ended");
+    let gate = Gate::new(world.node(1));
+    let busy = world.node(1).offload(spin_at::with(gate.ptr(), 7)).expect("sent");
+    gate.wait_for(1);
+    let mut others = 0;
+    for nth in 0..way.instructions.len() {
+        let (call, place) = stepper.end_at(&way, nth, call);
+        match (call.wait(), place) {
+            (Ok(()), None) => others += 1,
+            (Err(CallError::Fault(report)), Some(_)) if report.status == Status::TRAP => {}
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+    assert!((1..way.instructions.len()).contains(&others), "{others} of {}", way.instructions.len());
+    gate.open();
+    assert_eq!(busy.wait().expect("a reply"), 7);
 }
 
 /// A runaway that claims: after its end nothing of it is claimed.
