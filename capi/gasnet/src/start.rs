@@ -285,10 +285,11 @@ fn world(ranks: usize, path: &Path, arguments: &[OsString], segment: u64) -> Res
     Runtime::new()?.world_with(&vec!["shm"; ranks], Image::program(path, arguments)?, WorldOptions { rank, ..options })
 }
 
-/// A variable that is set. Bytes that are no text are refused as a value is.
+/// A variable that is set. Bytes that are no text, or that a terminal would follow, are refused as a value is.
 fn variable(name: &str) -> Option<String> {
     let text = std::env::var_os(name).filter(|text| !text.is_empty())?;
-    Some(text.into_string().unwrap_or_else(|bytes| format!("{bytes:?}")))
+    let plain = text.to_str().filter(|text| !text.contains(char::is_control));
+    Some(plain.map_or_else(|| format!("{text:?}"), str::to_owned))
 }
 
 fn number(name: &str) -> Result<Option<usize>, String> {
