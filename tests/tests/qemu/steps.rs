@@ -105,24 +105,28 @@ fn what_an_ended_task_has_claimed_is_free() {
     }
 }
 
-#[test]
-fn what_an_ended_task_has_told_a_rank_reaches_it_next_time() {
-    let mut runtime = Runtime::new().expect("a runtime");
-    let stepped = Stepped::register(&mut runtime);
-    let (image, file) = image(&runtime);
-    let defaults = WorldOptions::default();
-    // Nothing but a notification ends a sleep.
+/// Of ranks of which nothing but a notification ends a sleep.
+fn asleep() -> WorldOptions {
+    let WorldOptions { rank, .. } = WorldOptions::default();
     let rank = Options {
         segment: 1 << 20,
         start_deadline: devices::START_TIMEOUT,
         deadline: None,
         wait: WaitMode::Sleep,
         longest_sleep: None,
-        ..defaults.rank.clone()
+        ..rank
     };
+    WorldOptions { rank, ..WorldOptions::default() }
+}
+
+#[test]
+fn what_an_ended_task_has_told_a_rank_reaches_it_next_time() {
+    let mut runtime = Runtime::new().expect("a runtime");
+    let stepped = Stepped::register(&mut runtime);
+    let (image, file) = image(&runtime);
     // So many announce what they publish.
     let ranks: Vec<_> = (0..9).map(|rank| (if rank == 0 { SPEC } else { "thread" }, image.clone())).collect();
-    let world = runtime.world_of_images(&ranks, WorldOptions { rank, ..defaults }).expect("a world");
+    let world = runtime.world_of_images(&ranks, asleep()).expect("a world");
     let mut stepper = stepped.stepper(&file, BETWEEN);
     let node = world.node(0);
     let x = node.buffer(&[0u32; 16]).expect("room");
@@ -157,16 +161,8 @@ fn a_task_may_go_another_way_than_it_was_seen_to() {
     let mut runtime = Runtime::new().expect("a runtime");
     let stepped = Stepped::register(&mut runtime);
     let (image, file) = image(&runtime);
-    let defaults = WorldOptions::default();
-    let rank = Options {
-        segment: 1 << 20,
-        start_deadline: devices::START_TIMEOUT,
-        deadline: None,
-        wait: WaitMode::Sleep,
-        ..defaults.rank.clone()
-    };
     let ranks = [(SPEC, image.clone()), ("thread", image)];
-    let world = runtime.world_of_images(&ranks, WorldOptions { rank, ..defaults }).expect("a world");
+    let world = runtime.world_of_images(&ranks, asleep()).expect("a world");
     let mut stepper = stepped.stepper(&file, BETWEEN);
     let node = world.node(0);
     let x = node.buffer(&[0u32; 16]).expect("room");
