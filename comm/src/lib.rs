@@ -36,6 +36,8 @@ pub mod host;
 mod host_call;
 mod log;
 pub mod migrate;
+#[cfg(not(hamr_bare))]
+pub mod mirror;
 #[cfg(feature = "modules")]
 pub mod module;
 mod node_name;

@@ -265,6 +265,15 @@ pub enum BufferError {
     /// A submitted transfer of it has not ended.
     #[error("the buffer is in a transfer that has not ended: wait for its `PendingWork` first")]
     InTransfer,
+    /// Its bytes cannot be shared: this program does not map them.
+    #[error("expected memory that this program maps, and the device's is reached by copies only: use `put` and `get`")]
+    NotMapped,
+    /// The device is back with other memory, such as that of another server: what it had is not there.
+    #[error("the device has other memory than before it was lost: put all of the buffer first")]
+    Lost,
+    /// The connection to the device's memory has ended.
+    #[error("the device's memory is not reached any more")]
+    Unreachable,
     /// Another thread has copied from or to it, whose place this one cannot take.
     #[error(
         "another thread used the buffer last, and the system now refuses membarrier(2): allow that call, or copy on that thread"

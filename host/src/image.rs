@@ -109,6 +109,21 @@ impl Image {
         Ok(Self { source: Source::Program(ImageFile::open_program(&path.into(), arguments)?) })
     }
 
+    /// The file as it is, for a device that others have started: nothing is built, and whether it is that device's is seen by
+    /// its build id.
+    pub(crate) fn as_it_is(&self) -> Option<ImageFile> {
+        let path = match &self.source {
+            Source::File(path) => path.clone(),
+            Source::Named(name) if name.is_empty() => return None,
+            Source::Named(name) => {
+                let exe = std::env::current_exe().ok()?;
+                Some(exe.with_file_name(name)).filter(|beside| *beside != exe)?
+            }
+            Source::Program(_) => return None,
+        };
+        ImageFile::open(&path).ok()
+    }
+
     /// Finds or builds the file, and checks that it is made for `target`.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! or full is an error of the program that prints, or a line that is lost, and no panic.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
 use std::fmt;
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Write};
@@ -112,21 +113,33 @@ pub fn note(line: fmt::Arguments<'_>) {
 /// # Errors
 /// As [`print()`].
 pub fn print_or_lose(text: &str) -> Result<()> {
-    // A pipe that has room has it for so many bytes.
-    let fits = text.len() <= rustix::pipe::PIPE_BUF;
-    if fits && state(PollFlags::OUT).is_some_and(|state| !state.is_empty()) { print(text) } else { Ok(()) }
+    if has_room(std::io::stdout(), text) { print(text) } else { Ok(()) }
 }
 
-/// What standard output is ready for, of these and of its errors. `None` where the system does not say.
-fn state(wanted: PollFlags) -> Option<PollFlags> {
-    let (out, now) = (std::io::stdout(), Timespec { tv_sec: 0, tv_nsec: 0 });
+/// [`note()`] likewise.
+#[cfg(all(feature = "cli", feature = "net"))]
+pub(crate) fn note_or_lose(line: fmt::Arguments<'_>) {
+    if has_room(std::io::stderr(), &format!("{line}\n")) {
+        note(line);
+    }
+}
+
+fn has_room(out: impl AsFd, text: &str) -> bool {
+    // A pipe that has room has it for so many bytes.
+    let fits = text.len() <= rustix::pipe::PIPE_BUF;
+    fits && state(out, PollFlags::OUT).is_some_and(|state| !state.is_empty())
+}
+
+/// What that is ready for, of these and of its errors. `None` where the system does not say.
+fn state(out: impl AsFd, wanted: PollFlags) -> Option<PollFlags> {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(&out, wanted)];
     poll(&mut fds, Some(&now)).ok().map(|_| fds[0].revents())
 }
 
 /// False if standard output is a pipe, socket or terminal whose other end is closed, so that what is printed reaches nothing.
 pub fn has_reader() -> bool {
-    state(PollFlags::empty()).is_none_or(|state| !state.intersects(PollFlags::ERR | PollFlags::HUP))
+    state(std::io::stdout(), PollFlags::empty()).is_none_or(|state| !state.intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
 #[cfg(test)]

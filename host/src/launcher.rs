@@ -28,6 +28,8 @@ pub struct LaunchRequest<'a> {
     pub cpu: Option<usize>,
     /// How long another process may take to answer that has a part in the start.
     pub start_deadline: Duration,
+    /// As [`crate::Options::silence`].
+    pub silence: Duration,
 }
 
 /// The place of a device in a world, for [`Launcher::launch_rank`].

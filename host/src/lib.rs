@@ -76,6 +76,7 @@ pub mod logs;
 mod mapping;
 mod memfd;
 mod memory;
+pub mod mirror;
 mod node;
 mod node_number;
 mod options;
@@ -99,6 +100,8 @@ mod symbols;
 mod target;
 mod task_info;
 mod task_lines;
+#[cfg(feature = "net")]
+pub mod tcp;
 mod text;
 mod thread;
 mod transfer;

@@ -60,6 +60,9 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// How long the device may take to start.
     pub start_deadline: Duration,
+    /// A connection to another machine is lost when nothing of it is heard for so long, though the system asks
+    /// (docs/network.md).
+    pub silence: Duration,
     /// A device that ended its epoch after a fault (a hosted image that trapped, an image with
     /// `on_fault = reset`, a fault of the runtime itself) begins another at the next call. Statics
     /// of its handlers start afresh if it was restarted; buffers stay.
@@ -114,6 +117,7 @@ impl Default for Options {
             max_outstanding: 1 << 20,
             deadline: Some(Duration::from_secs(60)),
             start_deadline: Duration::from_secs(10),
+            silence: Duration::from_secs(5),
             restart: true,
             log_level: LogLevel::INFO,
             cpu: None,

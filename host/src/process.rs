@@ -3,7 +3,7 @@
 
 use crate::doorbells::Doorbells;
 use crate::launcher::LaunchRequest;
-use crate::link::{Capabilities, HostEnds, Link, Peer};
+use crate::link::{Capabilities, HostEnds, Link, Peer, Protocol};
 use crate::{Error, ImageFile};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::patience;
@@ -173,10 +173,9 @@ type Start = Box<dyn Fn(&ImageFile, Duration) -> Result<Process, Error> + Send +
 /// The link to such a device.
 pub(crate) struct ProcessLink {
     kind: &'static str,
-    capabilities: Capabilities,
     window: Window<Shared>,
-    doorbells: Option<Arc<Doorbells>>,
-    /// The window's memory, of a device that is no rank.
+    doorbells: Arc<Doorbells>,
+    /// The window's memory; of a rank, none.
     memory: Option<Arc<OwnedFd>>,
     present: Mutex<Present>,
     /// [`Present::starts`] is over.
@@ -224,9 +223,8 @@ impl ProcessLink {
     pub(crate) fn start(
         kind: &'static str,
         request: &LaunchRequest<'_>,
-        capabilities: Capabilities,
         window: Window<Shared>,
-        doorbells: Option<Arc<Doorbells>>,
+        doorbells: Arc<Doorbells>,
         memory: Option<Arc<OwnedFd>>,
         start: impl Fn(&ImageFile, Duration) -> Result<Process, Error> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
@@ -237,11 +235,9 @@ impl ProcessLink {
             Error::Os { what, source } => Error::Launch { device: device.into(), why: format!("{what}: {source}") },
             other => other,
         })?;
-        let capabilities = Capabilities { doorbell: doorbells.is_some(), ..capabilities };
         let end = Mutex::new(process.pidfd.clone());
         Ok(Self {
             kind,
-            capabilities,
             window,
             doorbells,
             memory,
@@ -287,33 +283,25 @@ impl Link for ProcessLink {
         self.kind
     }
     fn capabilities(&self) -> Capabilities {
-        self.capabilities
+        Capabilities { doorbell: true, world: self.memory.is_none(), protocol: Protocol::Mapped }
     }
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
     fn notify(&self) {
-        if let Some(doorbells) = &self.doorbells {
-            doorbells.host.notify();
-        }
+        self.doorbells.host.notify();
     }
     fn wait(&self, max_us: u32) {
-        match &self.doorbells {
-            _ if max_us == 0 => patience::rest(),
-            Some(doorbells) => doorbells.host.wait(&self.end(), max_us),
-            None => std::thread::sleep(Duration::from_micros(max_us.into())),
+        match max_us {
+            0 => patience::rest(),
+            _ => self.doorbells.host.wait(&self.end(), max_us),
         }
     }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
-        self.doorbells
-            .iter()
-            .flat_map(|doorbells| doorbells.host.descriptors().into_iter().chain([self.end()]))
-            .collect()
+        self.doorbells.host.descriptors().into_iter().chain([self.end()]).collect()
     }
     fn wake(&self) {
-        if let Some(doorbells) = &self.doorbells {
-            doorbells.host.wake();
-        }
+        self.doorbells.host.wake();
     }
     fn peer(&self) -> Peer {
         let process = &mut self.present().process;
@@ -352,12 +340,12 @@ impl Link for ProcessLink {
         }
     }
     fn host_ends(&self) -> Option<HostEnds> {
-        let [notified, device] = self.doorbells.as_ref()?.for_host().ok()?;
+        let [notified, device] = self.doorbells.for_host().ok()?;
         let memory = rustix::io::fcntl_dupfd_cloexec(self.memory.as_ref()?, 0).ok()?;
         Some(HostEnds { memory, notified, device, process: self.end() })
     }
     fn set_image(&self, image: &ImageFile) -> Result<(), String> {
-        if self.capabilities.world {
+        if self.memory.is_none() {
             return Err("a rank of a world keeps its image".into());
         }
         *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image.clone();
@@ -425,9 +413,10 @@ mod tests {
             heap_off: 4096,
             cpu: None,
             start_deadline: SOON,
+            silence: SOON,
         };
-        let window = Window::private(4096).share();
-        let link = ProcessLink::start("sleeps", &request, Capabilities::default(), window, None, None, start);
+        let (window, doorbells) = (Window::private(4096).share(), Arc::new(Doorbells::new().expect("descriptors")));
+        let link = ProcessLink::start("sleeps", &request, window, doorbells, None, start);
         (link.expect("it starts"), asked, go)
     }
 

@@ -15,7 +15,7 @@
 
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
-use crate::link::{Capabilities, Link};
+use crate::link::Link;
 use crate::mapping::map_window;
 use crate::memfd::make_window;
 use crate::process::{Process, ProcessLink, pin};
@@ -28,16 +28,6 @@ use hamr_qemu::{Run, Started};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-const CAPABILITIES: Capabilities = Capabilities {
-    host_maps_device: true,
-    device_reaches_host: false,
-    // One cache: the card's memory is this machine's.
-    coherent: true,
-    line_read_atomic: false,
-    doorbell: false,
-    world: false,
-};
 
 /// How long QEMU may take to make the thread that is to be pinned, on a machine that does much
 /// else.
@@ -119,7 +109,7 @@ impl Launcher for QemuLauncher {
         let memfd = Arc::new(make_window(device, card)?);
         let window = map_window(&memfd, window_len, true)?;
         let card = Card { memfd, len: card, peer: ALONE, rank_doorbells: [].into() };
-        self.start_over(request, CAPABILITIES, window, Arc::new(Doorbells::new()?), card)
+        self.start_over(request, Some(card.memfd.clone()), window, Arc::new(Doorbells::new()?), card)
     }
 
     fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
@@ -140,7 +130,7 @@ impl Launcher for QemuLauncher {
         // The image finds its rank by this number.
         let peer = home.rank.0 as u16 + 1;
         let card = Card { memfd: home.world, len: home.world_len, peer, rank_doorbells: home.rank_doorbells };
-        self.start_over(request, Capabilities { world: true, ..CAPABILITIES }, home.window, home.doorbells, card)
+        self.start_over(request, None, home.window, home.doorbells, card)
     }
 }
 
@@ -161,7 +151,7 @@ impl QemuLauncher {
     fn start_over(
         &self,
         request: &LaunchRequest<'_>,
-        capabilities: Capabilities,
+        memory: Option<Arc<OwnedFd>>,
         window: Window<Shared>,
         doorbells: Arc<Doorbells>,
         card: Card,
@@ -170,13 +160,12 @@ impl QemuLauncher {
         let machine = *self.find(argument)?;
         let name = device.to_owned();
         let theirs = doorbells.clone();
-        let memory = (!capabilities.world).then(|| card.memfd.clone());
         let start = move |image: &ImageFile, limit: Duration| {
             let run = Run { device: &name, image: &image.path, memory_len: card.len, peer: card.peer };
             let cpu = cpu.map(|cpu| (cpu, limit.min(VCPU_TIMEOUT)));
             start(&machine, &run, image, &card, &theirs, cpu)
         };
-        Ok(Box::new(ProcessLink::start("qemu", request, capabilities, window, Some(doorbells), memory, start)?))
+        Ok(Box::new(ProcessLink::start("qemu", request, window, doorbells, memory, start)?))
     }
 }
 

@@ -57,6 +57,8 @@ impl Runtime {
         runtime.register("thread", ThreadLauncher);
         runtime.register("pci", crate::pci::PciLauncher);
         runtime.register("at", crate::at::AtLauncher);
+        #[cfg(feature = "net")]
+        runtime.register("tcp", crate::tcp::TcpLauncher::default());
         #[cfg(feature = "qemu")]
         runtime.register("qemu", crate::qemu::QemuLauncher::built_in());
         Ok(runtime)
@@ -123,14 +125,15 @@ impl Runtime {
         }
         // Before a device is started that there is no number for.
         let number = NodeNumber::take(spec)?;
+        let is_theirs = self.launcher(spec)?.0.has_window();
         let options = match options.streams {
-            None if self.launcher(spec)?.0.has_window() => {
-                Options { streams: Some(Plan::default().streams), ..options }
-            }
+            None if is_theirs => Options { streams: Some(Plan::default().streams), ..options },
             _ => options,
         };
+        let given = Some(image.clone()).filter(|_| is_theirs);
         let Launched { link, image, begin, .. } = self.launch(spec, image, &options)?;
-        let image = image.or_else(|| link.image());
+        // Of a device that others have started, its texts and names.
+        let image = image.or_else(|| link.image()).or_else(|| given?.as_it_is());
         Node::attach(spec, number, link, image, options, begin, self.services.clone())
     }
 
@@ -226,8 +229,10 @@ fn start(
 ) -> Result<Launched, Error> {
     let begin = Instant::now();
     let std::ops::Range { start: heap_off, end: window_len } = plan_of(options)?.heap();
-    let Options { cpu, start_deadline, .. } = *options;
-    let request = LaunchRequest { device, argument, image: image.as_ref(), window_len, heap_off, cpu, start_deadline };
+    let Options { cpu, start_deadline, silence, .. } = *options;
+    let image_file = image.as_ref();
+    let request =
+        LaunchRequest { device, argument, image: image_file, window_len, heap_off, cpu, start_deadline, silence };
     let link = launcher.launch(&request)?;
     Ok(Launched { link, image, window_len, begin })
 }

@@ -18,6 +18,8 @@ use crate::at::has_left;
 use crate::at::protocol::{self, Answer, Ask, Limit, shown};
 use crate::link::{HostEnds, Link, Peer, wait_until_left};
 use crate::runtime::Launched;
+#[cfg(feature = "net")]
+use crate::tcp::{Entrance, FarHosts, Told};
 use crate::{Error, Image, Options, Runtime};
 use hamr_comm::handshake::HostHandshake;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,7 +29,11 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
-use std::sync::Arc;
+#[cfg(feature = "net")]
+use std::net::SocketAddr;
+#[cfg(feature = "net")]
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use crate::at::LEAVE_TIMEOUT;
@@ -53,19 +59,26 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum Event {
     /// A host has the device.
     Attached {
-        /// Its process; `None` where this PID namespace does not have it.
-        pid: Option<i32>,
+        /// Which.
+        host: Host,
     },
     /// It has it no more.
     Left {
-        /// Its process; `None` where this PID namespace does not have it.
-        pid: Option<i32>,
+        /// Which.
+        host: Host,
+        /// Why, where it did not leave by itself.
+        why: Option<String>,
     },
     /// A second host was refused.
     Refused {
-        /// Its process; `None` where this PID namespace does not have it.
-        pid: Option<i32>,
+        /// Which.
+        host: Host,
         /// What it was told.
+        why: String,
+    },
+    /// It is kept no more, for a reason of its own.
+    Ended {
+        /// Which.
         why: String,
     },
     /// The device was started again.
@@ -75,14 +88,64 @@ pub enum Event {
     },
 }
 
+/// A host of a kept device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Host {
+    /// A process of this machine; `None` where this PID namespace does not have it.
+    Process(Option<i32>),
+    /// A host that came across a network, with its name and address.
+    Far(String),
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(pid) => f.write_str(&shown(*pid)),
+            Self::Far(name) => f.write_str(name),
+        }
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Attached { pid } => write!(f, "{} is the host", shown(*pid)),
-            Self::Left { pid } => write!(f, "{} has left", shown(*pid)),
-            Self::Refused { pid, why } => write!(f, "refused {}: {why}", shown(*pid)),
+            Self::Attached { host } => write!(f, "{host} is the host"),
+            Self::Left { host, why: None } => write!(f, "{host} has left"),
+            Self::Left { host, why: Some(why) } => write!(f, "{host} has left: {why}"),
+            Self::Refused { host, why } => write!(f, "refused {host}: {why}"),
+            Self::Ended { why } => write!(f, "ended: {why}"),
             Self::Restarted { why } => write!(f, "started again: {why}"),
         }
+    }
+}
+
+/// An address at which hosts on any machine find the devices of one or several keepers: each host gets one of its own, and the
+/// same when it comes back.
+#[cfg(feature = "net")]
+pub struct Listener(Arc<Entrance>);
+
+#[cfg(feature = "net")]
+impl Listener {
+    /// Listens at an address for hosts that open a device as `tcp:HOST:PORT`. They have `key`'s key, or that which is
+    /// left for this user at a loopback address. A connection ends when its other end does not answer for `silence`
+    /// ([`Options::silence`]). `log` gets lines about connections that ended before they were a host's.
+    ///
+    /// # Errors
+    /// An address that is not this machine's or taken, no key.
+    pub fn open(
+        at: SocketAddr,
+        key: Option<&Path>,
+        silence: Duration,
+        log: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self, Error> {
+        let fail = |why| Error::Launch { device: format!("tcp:{at}"), why };
+        Entrance::listen(at, key, silence, log).map(Arc::new).map(Self).map_err(fail)
+    }
+
+    /// Where it listens: a port that was 0 is another one here.
+    pub fn address(&self) -> SocketAddr {
+        self.0.address()
     }
 }
 
@@ -90,21 +153,27 @@ impl fmt::Display for Event {
 pub struct Keeper {
     name: String,
     device: String,
-    link: Box<dyn Link>,
+    link: Arc<dyn Link>,
     /// Readable when the device's process has ended.
     process: Arc<OwnedFd>,
     window_len: u64,
     image: OsString,
+    /// Keepers that end with this one.
+    group: Option<Arc<Group>>,
     /// `None` when it has been asked to stop.
     listener: Option<OwnedFd>,
     /// With how long the keeper has listened to each, the oldest first.
     waiting: VecDeque<(OwnedFd, Duration)>,
-    host: Option<Host>,
+    host: Option<Near>,
+    /// Hosts on other machines.
+    #[cfg(feature = "net")]
+    far: Option<FarHosts>,
     started: Instant,
     short: u32,
 }
 
-struct Host {
+/// A host in this machine.
+struct Near {
     socket: OwnedFd,
     pid: Option<i32>,
     /// Readable when its process has ended. A child that it has forked has the socket, too, which then
@@ -113,7 +182,7 @@ struct Host {
     process: Option<OwnedFd>,
 }
 
-impl Host {
+impl Near {
     fn has_ended(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let ends = |process| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0);
@@ -121,11 +190,47 @@ impl Host {
     }
 }
 
+/// Keepers of one process that are asked to end together.
+struct Group {
+    /// Readable when they are.
+    end: OwnedFd,
+    running: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Group {
+    fn end(&self) {
+        // The only error is a counter at its end, and then it is readable.
+        let _ = rustix::io::write(&self.end, &1u64.to_ne_bytes());
+    }
+
+    /// Until the caller is the last one.
+    fn wait_for_others(&self, limit: Duration) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // Behind the limit the others are about to end.
+        let _ = self.fewer.wait_timeout_while(running, limit, |running| *running > 1);
+    }
+}
+
+/// A keeper of it ends.
+struct Left<'a>(&'a Group);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        *self.0.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.fewer.notify_all();
+    }
+}
+
 /// What there is to do.
 enum Due {
+    /// Another keeper of its group was asked to end.
+    End,
     Accept,
     Device,
     Host,
+    #[cfg(feature = "net")]
+    Far,
     Waiting(usize),
 }
 
@@ -145,6 +250,7 @@ impl Keeper {
         })?;
         let Launched { link, image, window_len, begin } =
             runtime.launch_as(&format!("at:{name}"), spec, image, options)?;
+        let link = Arc::<dyn Link>::from(link);
         let Some(HostEnds { process, .. }) = link.host_ends() else {
             let why =
                 format!("a device of kind {} cannot be given to other processes: expected shm or qemu", link.kind());
@@ -158,12 +264,31 @@ impl Keeper {
             process,
             window_len,
             image: image.map(|image| image.path.into_os_string()).unwrap_or_default(),
+            group: None,
             listener: Some(listener),
             waiting: VecDeque::new(),
             host: None,
+            #[cfg(feature = "net")]
+            far: None,
             started: begin,
             short: 0,
         })
+    }
+
+    /// The name by which hosts of this machine open its device: `at:NAME`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes hosts at an address, too, beside those of this machine.
+    ///
+    /// # Errors
+    /// No descriptor for it.
+    #[cfg(feature = "net")]
+    pub fn listen(&mut self, at: &Listener) -> Result<(), Error> {
+        let far = FarHosts::at(&at.0, &self.name).map_err(Error::os("making a doorbell"))?;
+        self.far = Some(far);
+        Ok(())
     }
 
     /// Bytes of the device's window.
@@ -171,28 +296,92 @@ impl Keeper {
         self.window_len
     }
 
-    /// Keeps the device until a process of this user asks for its end ([`stop`]).
+    /// Keeps the device until a process of this user asks for its end ([`stop`]). Behind it there is none any more.
     ///
     /// # Errors
     /// A device that ends again and again.
     pub fn run(&mut self, mut tell: impl FnMut(Event)) -> Result<(), Error> {
+        let outcome = self.keep(&mut tell);
+        self.close();
+        if let Err(why) = &outcome {
+            tell(Event::Ended { why: why.to_string() });
+        }
+        outcome
+    }
+
+    /// Keeps several devices, each on a thread, until a process of this user asks for the end of one of them, which is that of all. One
+    /// that ends by itself is no other's end. `tell` gets their names with the events.
+    ///
+    /// # Errors
+    /// No thread, no descriptor; and what has ended one of them.
+    pub fn run_all(keepers: &mut [Self], tell: impl Fn(&str, Event) + Sync) -> Result<(), Error> {
+        let end = crate::doorbells::event().map_err(Error::os("making a doorbell"))?;
+        let group = Arc::new(Group { end, running: Mutex::new(keepers.len()), fewer: Condvar::new() });
+        let (group, tell) = (&group, &tell);
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for keeper in keepers {
+                keeper.group = Some(group.clone());
+                let work = move || {
+                    let name = keeper.name.clone();
+                    let _left = Left(group);
+                    keeper.run(|event| tell(&name, event))
+                };
+                match std::thread::Builder::new().name("hamr-keeper".into()).spawn_scoped(scope, work) {
+                    Ok(thread) => threads.push(thread),
+                    Err(e) => {
+                        group.end();
+                        return Err(Error::io("starting a thread that keeps a device")(e));
+                    }
+                }
+            }
+            let panicked = |_| Err(Error::Launch { device: "serve".into(), why: "a keeper has panicked".into() });
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).fold(Ok(()), Result::and)
+        })
+    }
+
+    /// Gives up its place, its names and the device.
+    fn close(&mut self) {
+        #[cfg(feature = "net")]
+        {
+            self.far = None;
+        }
+        (self.host, self.listener) = (None, None);
+        self.waiting.clear();
+        self.link.stop(Duration::MAX);
+    }
+
+    fn keep(&mut self, tell: &mut impl FnMut(Event)) -> Result<(), Error> {
         loop {
             match self.wait() {
+                Due::End => return Ok(()),
                 Due::Accept => self.accept(),
                 Due::Device => {
-                    let Peer::Gone(why) = self.link.peer() else { continue };
+                    let Peer::Gone(why) = self.link.peer() else {
+                        // It has another process by now, of which a descriptor was not to be had.
+                        std::thread::sleep(ACCEPT_PAUSE);
+                        if let Some(ends) = self.link.host_ends() {
+                            self.process = ends.process;
+                        }
+                        continue;
+                    };
                     self.count_end(&why)?;
                     self.start_again()?;
                     tell(Event::Restarted { why });
                 }
-                Due::Host => self.attend_host(&mut tell)?,
+                Due::Host => self.attend_host(tell)?,
+                #[cfg(feature = "net")]
+                Due::Far => self.attend_far(tell)?,
                 Due::Waiting(index) => {
                     let Some((socket, _)) = self.waiting.remove(index) else { continue };
                     match protocol::asked(&socket) {
-                        Some(Ask::Attach) => self.attach(socket, &mut tell),
+                        Some(Ask::Attach) => self.attach(socket, tell),
                         Some(Ask::Stop) => {
-                            self.link.stop(Duration::MAX);
-                            self.listener = None;
+                            if let Some(group) = &self.group {
+                                group.end();
+                                group.wait_for_others(STOP_TIMEOUT - SAY_TIMEOUT);
+                            }
+                            self.close();
                             // An error means that it waits no more.
                             let _ = protocol::answer(&socket, &Answer::Stopped, &[]);
                             return Ok(());
@@ -214,10 +403,17 @@ impl Keeper {
             let mut fds: Vec<_> = self.waiting.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
             // A host asks for another process itself, when it has taken in what the last one left.
             let host = self.host.as_ref();
-            fds.push(PollFd::new(host.map_or(&*self.process, |host| &host.socket), PollFlags::IN));
+            let (is_far, bell) = self.far_host();
+            #[cfg(feature = "net")]
+            let has_bell = bell.is_some();
+            let device = if is_far { bell } else { Some(&*self.process) };
+            let device = host.map(|host| &host.socket).or(device).unwrap_or(&self.process);
+            fds.push(PollFd::new(device, PollFlags::IN));
             let process = host.and_then(|host| host.process.as_ref());
-            let more = process.into_iter().chain(&self.listener);
+            let end = self.group.as_ref().map(|group| &group.end);
+            let more = process.into_iter().chain(end).chain(&self.listener).chain(bell);
             fds.extend(more.map(|fd| PollFd::new(fd, PollFlags::IN)));
+            let has_end = end.is_some();
             let limit = Timespec { tv_sec: SAY_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
             let begin = Instant::now();
             if poll(&mut fds, (waiting != 0).then_some(&limit)).is_err() {
@@ -229,9 +425,22 @@ impl Keeper {
             self.waiting.iter_mut().for_each(|(_, heard)| *heard += listened);
             let (asking, rest) = ready.split_at(waiting);
             let (device, rest) = rest.split_at(1 + usize::from(process.is_some()));
+            let (end, rest) = rest.split_at(usize::from(has_end));
+            if end.contains(&true) {
+                return Due::End;
+            }
             // The host first: the next one may be waiting for its end.
             if device.contains(&true) {
-                return if host.is_some() { Due::Host } else { Due::Device };
+                return match host {
+                    Some(_) => Due::Host,
+                    #[cfg(feature = "net")]
+                    None if is_far => Due::Far,
+                    None => Due::Device,
+                };
+            }
+            #[cfg(feature = "net")]
+            if has_bell && rest.last() == Some(&true) {
+                return Due::Far;
             }
             if let Some(index) = asking.iter().position(|ready| *ready) {
                 return Due::Waiting(index);
@@ -241,6 +450,42 @@ impl Keeper {
             }
             self.waiting.retain(|(_, heard)| *heard < SAY_TIMEOUT);
         }
+    }
+
+    /// Has a host on another machine the device, and what is readable when such hosts want something?
+    fn far_host(&self) -> (bool, Option<&OwnedFd>) {
+        #[cfg(feature = "net")]
+        return self.far.as_ref().map_or((false, None), |far| (far.host().is_some(), Some(far.bell())));
+        #[cfg(not(feature = "net"))]
+        (false, None)
+    }
+
+    /// A host on another machine has come, or left.
+    #[cfg(feature = "net")]
+    fn attend_far(&mut self, tell: &mut impl FnMut(Event)) -> Result<(), Error> {
+        let near = self.host.as_ref().map(|host| shown(host.pid));
+        let Some(far) = &mut self.far else { return Ok(()) };
+        let name = |name| Host::Far(name);
+        match far.look(&self.link, &self.name, self.window_len, near.as_deref()) {
+            None => {}
+            Some(Told::Attached(host)) => {
+                self.short = 0;
+                tell(Event::Attached { host: name(host) });
+            }
+            Some(Told::Refused(host, why)) => tell(Event::Refused { host: name(host), why }),
+            Some(Told::Left(host, why)) => {
+                tell(Event::Left { host: name(host), why });
+                // It may have started the device again.
+                if let Some(ends) = self.link.host_ends() {
+                    self.process = ends.process;
+                }
+                self.end_epoch(tell)?;
+                if let Some(far) = &mut self.far {
+                    far.free();
+                }
+            }
+        }
+        Ok(())
     }
 
     fn accept(&mut self) {
@@ -262,11 +507,14 @@ impl Keeper {
     fn attach(&mut self, socket: OwnedFd, tell: &mut impl FnMut(Event)) {
         let peer = protocol::same_user(&socket).ok().flatten();
         let pid = protocol::number(peer);
-        if let Some(host) = &self.host {
-            let why = format!("at:{} has a host, {}; a second one is refused", self.name, shown(host.pid));
+        let near = self.host.as_ref().map(|host| shown(host.pid));
+        #[cfg(feature = "net")]
+        let near = near.or_else(|| self.far.as_ref().and_then(FarHosts::host).map(str::to_owned));
+        if let Some(host) = near {
+            let why = format!("at:{} has a host, {host}; a second one is refused", self.name);
             // An error means that it has left.
             let _ = protocol::answer(&socket, &Answer::Refused(why.clone()), &[]);
-            return tell(Event::Refused { pid, why });
+            return tell(Event::Refused { host: Host::Process(pid), why });
         }
         let Some(HostEnds { memory, notified, device, process }) = self.link.host_ends() else { return };
         let (kind, image) = (self.link.kind().into(), self.image.clone());
@@ -274,9 +522,13 @@ impl Keeper {
         let descriptors = [memory.as_fd(), notified.as_fd(), device.as_fd(), process.as_fd()];
         if protocol::answer(&socket, &granted, &descriptors).is_ok() {
             let process = peer.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-            self.host = Some(Host { socket, pid, process });
+            self.host = Some(Near { socket, pid, process });
+            #[cfg(feature = "net")]
+            if let Some(far) = &mut self.far {
+                far.give_away(true);
+            }
             self.short = 0;
-            tell(Event::Attached { pid });
+            tell(Event::Attached { host: Host::Process(pid) });
         }
     }
 
@@ -292,14 +544,30 @@ impl Keeper {
                 tell(Event::Restarted { why });
                 if protocol::answer(&host.socket, &Answer::Renewed, &[self.process.as_fd()]).is_ok() {
                     self.host = Some(host);
+                } else {
+                    self.has_left(&host, tell);
                 }
             }
             _ => {
-                tell(Event::Left { pid: host.pid });
+                #[cfg(feature = "net")]
+                if let Some(far) = &self.far {
+                    far.leaves(true);
+                }
                 self.end_epoch(tell)?;
+                self.has_left(&host, tell);
             }
         }
         Ok(())
+    }
+
+    /// A host of this machine has it no more.
+    fn has_left(&mut self, host: &Near, tell: &mut impl FnMut(Event)) {
+        tell(Event::Left { host: Host::Process(host.pid), why: None });
+        #[cfg(feature = "net")]
+        if let Some(far) = &mut self.far {
+            far.leaves(false);
+            far.give_away(false);
+        }
     }
 
     /// Behind it the device has a process and is in no epoch.

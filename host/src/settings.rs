@@ -63,6 +63,7 @@ table! {
     max_outstanding "HAMR_MAX_OUTSTANDING" "calls in flight or unread per stream"
     deadline "HAMR_DEADLINE" "how long a wait lasts"
     start_deadline "HAMR_START_DEADLINE" "how long the device may take to start"
+    silence "HAMR_SILENCE" "how long a connection to another machine may be silent"
     restart "HAMR_RESTART" "a device that ended by a fault begins another epoch"
     log_level "HAMR_LOG_LEVEL" "the least severe lines that are logged"
     cpu "HAMR_CPU" "the processor that the device is pinned to"

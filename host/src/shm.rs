@@ -3,7 +3,7 @@
 use crate::debugger::is_installed;
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher};
-use crate::link::{Capabilities, Link};
+use crate::link::Link;
 use crate::mapping::map_window;
 use crate::memfd::{Processes, make_window};
 use crate::process::{Process, ProcessLink, pin};
@@ -39,15 +39,6 @@ pub(crate) const MOST_PROCESSES: usize = 250;
 /// Between two tries of [`unless_in_flight`].
 const IN_FLIGHT_PAUSE: Duration = Duration::from_millis(2);
 
-const CAPABILITIES: Capabilities = Capabilities {
-    host_maps_device: true,
-    device_reaches_host: true,
-    coherent: true,
-    line_read_atomic: false,
-    doorbell: false,
-    world: false,
-};
-
 /// The launcher of hosted images: `shm` in every runtime. It is public for launchers that decorate
 /// its links.
 pub struct ShmLauncher;
@@ -81,7 +72,7 @@ impl Launcher for ShmDebugLauncher {
         let doorbells = Arc::new(Doorbells::new()?);
         // An image ends when its socket closes, but not in front of its first instruction.
         let spawn = |command| hamr_qemu::spawn(command, Vec::new());
-        start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), command, spawn)
+        start_over(request, window, doorbells, Greeting::alone(memfd), command, spawn)
     }
 }
 
@@ -101,7 +92,7 @@ impl Launcher for ShmLauncher {
         let memfd = make_window(request.device, request.window_len)?;
         let window = map_window(&memfd, request.window_len, true)?;
         let doorbells = Arc::new(Doorbells::new()?);
-        start_over(request, CAPABILITIES, window, doorbells, Greeting::alone(memfd), ImageFile::command, spawn)
+        start_over(request, window, doorbells, Greeting::alone(memfd), ImageFile::command, spawn)
     }
 
     fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
@@ -114,13 +105,12 @@ impl Launcher for ShmLauncher {
 
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         let text = [&WORLD_HANDSHAKE[..], &home.rank.0.to_le_bytes()].concat();
-        let capabilities = Capabilities { world: true, ..CAPABILITIES };
         let greeting = Greeting {
             text,
             memfd: home.world,
             rank: Some(RankSide { rank: home.rank, doorbells: home.rank_doorbells, processes: home.processes }),
         };
-        start_over(request, capabilities, home.window, home.doorbells, greeting, ImageFile::command, spawn)
+        start_over(request, home.window, home.doorbells, greeting, ImageFile::command, spawn)
     }
 }
 
@@ -149,7 +139,6 @@ impl Greeting {
 /// Starts an image whose window is in `memfd`.
 fn start_over(
     request: &LaunchRequest<'_>,
-    capabilities: Capabilities,
     window: Window<Shared>,
     doorbells: Arc<Doorbells>,
     greeting: Greeting,
@@ -158,10 +147,10 @@ fn start_over(
 ) -> Result<Box<dyn Link>, Error> {
     let cpu = request.cpu;
     let theirs = doorbells.clone();
-    let memory = (!capabilities.world).then(|| greeting.memfd.clone());
+    let memory = greeting.rank.is_none().then(|| greeting.memfd.clone());
     let start =
         move |image: &ImageFile, limit: Duration| start(command(image), spawn, image, &greeting, &theirs, cpu, limit);
-    Ok(Box::new(ProcessLink::start("shm", request, capabilities, window, Some(doorbells), memory, start)?))
+    Ok(Box::new(ProcessLink::start("shm", request, window, doorbells, memory, start)?))
 }
 
 /// `shm:PATH`: a window of another program. It has a host as long as its device runs, so this is

@@ -33,7 +33,7 @@ pub mod tasks;
 pub mod transfers;
 pub mod values;
 
-use hamr::{Buffer, CallError, Node, Options, SubmitError};
+use hamr::{Buffer, BufferError, CallError, Error, Node, Options, SubmitError, Words};
 use hamr_comm::BufferPtr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -285,15 +285,26 @@ impl<'n> Gate<'n> {
         self.ptr().wire().words()
     }
 
+    /// Is the device's memory reached by copies? Then the gate opens beside what is on its way to the device.
+    pub fn is_far(&self) -> bool {
+        matches!(self.node.words(self.ptr()), Err(Error::Buffer { why: BufferError::NotMapped, .. }))
+    }
+
+    /// Its words, also of a device whose memory no node maps.
+    fn gate(&self) -> Result<Words<'_>, Error> {
+        let far = if self.is_far() { crate::mirrored::words(self.node, self.ptr()) } else { None };
+        far.map_or_else(|| self.node.words(self.ptr()), Ok)
+    }
+
     /// The word that opens it.
     pub fn word(&self) -> u32 {
-        let words = self.node.words(self.ptr()).expect("the gate exists");
+        let words = self.gate().expect("the gate exists");
         words.get(0).expect("it has 32 words").observe()
     }
 
     /// Lets every call through, also later ones.
     pub fn open(&self) {
-        if let Ok(words) = self.node.words(self.ptr())
+        if let Ok(words) = self.gate()
             && let Some(word) = words.get(0)
         {
             word.publish(1);
@@ -303,7 +314,7 @@ impl<'n> Gate<'n> {
     /// Waits until `count` calls have reached the gate.
     pub fn wait_for(&self, count: u32) {
         until("a handler arrives at the gate", || {
-            let words = self.node.words(self.ptr()).expect("the gate exists");
+            let words = self.gate().expect("the gate exists");
             words.get(16).is_some_and(|word| word.observe() >= count)
         });
     }

@@ -1,8 +1,11 @@
 //! Opens devices for tests: any kind of device, with the image of the test handlers. A process
 //! searches the image once.
 
+use crate::far::{FarLauncher, Seen, key};
+use crate::mirrored::{Far, MirroredLauncher};
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::serve::Keeper;
+use hamr::tcp::TcpLauncher;
 use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
 use hamr_tests_kernels::variants::MARK;
 use std::collections::BTreeMap;
@@ -19,7 +22,7 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// `qemu:riscv64` without supervisor mode, and what needs it.
 const MACHINE_MODE: Machine = Machine { name: "machine-mode", cpu: "rv64,h=false,s=false", ..Machine::RISCV64 };
 
-/// The runtime of this process, which also knows the device `machine-mode`.
+/// The runtime of this process, which also knows the devices `machine-mode`, `mirrored`, `far:KIND` and `seen:KIND`.
 ///
 /// # Panics
 /// When it cannot be made.
@@ -28,6 +31,10 @@ pub fn runtime() -> &'static Runtime {
     RUNTIME.get_or_init(|| {
         let mut runtime = Runtime::new().expect("a runtime");
         runtime.register(MACHINE_MODE.name, QemuLauncher::machine(MACHINE_MODE));
+        runtime.register("mirrored", MirroredLauncher(Far::Process));
+        runtime.register("tcp", TcpLauncher::with_key(key()));
+        runtime.register("far", FarLauncher);
+        runtime.register("seen", Seen);
         runtime
     })
 }

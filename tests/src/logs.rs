@@ -187,7 +187,7 @@ pub fn a_flood_does_not_slow_calls(spec: &str) {
 /// late gets the last lines, and the number of lines that it missed.
 pub fn a_flood_without_a_reader_is_counted(spec: &str) {
     // An emulated processor takes a hundred times as long for a line.
-    let flooded: u32 = if spec == "shm" { 1_000_000 } else { 50_000 };
+    let flooded: u32 = if spec.ends_with("shm") { 1_000_000 } else { 50_000 };
     // Lines from before there was a host arrive at any level, so the test asks for all levels.
     let node = open(spec, LogLevel::TRACE);
     let first = until(&mut node.logs().expect("an image that logs"), "serving").len() as u32;
@@ -334,6 +334,8 @@ pub fn a_restart_keeps_unread_lines(spec: &str) {
             other => format!("{other:?}"),
         }));
     }
+    // A device that outlives its host says that it has left.
+    seen.retain(|text| text != "the host of epoch 1 left");
     assert_eq!(seen[..3], ["line 0", "line 1", "Epoch(2)"], "{seen:?}");
     assert!(seen[3].starts_with("image starts"), "{seen:?}");
 }

@@ -37,6 +37,15 @@ pub fn children(parent: u32) -> Vec<u32> {
     processes().filter_map(|p| id(&p)).filter(|p| is_child(p) && !has_ended(*p)).collect()
 }
 
+/// Bytes of this program in memory.
+///
+/// # Panics
+/// Where the system does not say so.
+pub fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096
+}
+
 /// The command that runs this test program again, for one ignored test: by its path, or beside the calling one.
 ///
 /// # Panics

@@ -161,6 +161,7 @@ impl Rig {
             heap_off,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
+            silence: devices::START_TIMEOUT,
         };
         let link = (kind.launcher)().launch(&request).expect("starts");
         let device = processes::children(std::process::id()).into_iter().filter(|p| !before.contains(p)).collect();

@@ -2,20 +2,23 @@
 //! attach to one device, one after the other, as to a card on a bus. The device may also stop after
 //! the handshake, and the test replies in its place.
 
-use hamr::link::{Capabilities, Link, Peer};
+use hamr::link::{Capabilities, Link, Peer, Protocol};
 use hamr::{Node, Options, Runtime};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
+use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::TaskSlot;
+use hamr_comm::fault::{Trace, discard};
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
-use hamr_device_fw::{Board, Device, Progress};
+use hamr_device_fw::{Board, Device};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -104,8 +107,14 @@ impl Card {
 
     /// [`Self::new`] in memory whose last host was in `epoch`.
     pub fn in_epoch(options: &Options, doorbells: bool, epoch: Epoch) -> Self {
-        let (memory, device) = crate::both_ends::both_ends(layout(options).window_len());
-        memory.word(word::EPOCH).expect("in the preamble").store(epoch.0);
+        let card = Self::of_len(layout(options).window_len(), doorbells);
+        card.memory.word(word::EPOCH).expect("in the preamble").store(epoch.0);
+        card
+    }
+
+    /// [`Self::new`] over so many bytes.
+    pub fn of_len(len: u64, doorbells: bool) -> Self {
+        let (memory, device) = crate::both_ends::both_ends(len);
         let doorbells = doorbells.then(|| Arc::new(Doorbells { host: Arc::new(doorbell()), device: doorbell() }));
         let stop = Arc::new(AtomicBool::new(false));
         let serve = {
@@ -118,13 +127,23 @@ impl Card {
 
     /// Attaches a host.
     pub fn attach(&self, name: &str, options: Options) -> Node {
-        let link = CardLink {
+        runtime().attach(name, Box::new(self.link()), options).expect("attaches")
+    }
+
+    fn link(&self) -> CardLink {
+        CardLink {
             window: self.memory.part(0, self.memory.len()).expect("all of it"),
             doorbells: self.doorbells.clone(),
             gone: self.gone.clone(),
             stopped: self.stop.clone(),
-        };
-        runtime().attach(name, Box::new(link), options).expect("attaches")
+            card: None,
+        }
+    }
+
+    /// A link that has the card.
+    pub fn into_link(self) -> impl Link {
+        let link = self.link();
+        CardLink { card: Some(self), ..link }
     }
 
     /// The memory.
@@ -174,14 +193,13 @@ fn serve(board: Threaded, stop: &AtomicBool) {
     let device = Device::new(board, Table::of_this_image(), vec![0; MAX_MESSAGE].leak()).expect("a window");
     let slots: Vec<_> = (0..TASKS).map(|_| TaskSlot::new(TASK_STACK)).collect();
     let mut device = device.with_tasks(slots.leak(), TASK_STACK);
-    if sleeps {
-        device.serve();
-    }
-    let mut idle = 0;
-    while !stop.load(Ordering::Acquire) {
-        idle = if matches!(device.poll(), Progress::Worked(_)) { 0 } else { idle + 1 };
-        if idle > BUSY_ROUNDS {
-            std::thread::sleep(PAUSE);
+    let goes_on = || sleeps || !stop.load(Ordering::Acquire);
+    while goes_on() {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| device.serve_while(goes_on))) {
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            device.fail_current(Status::PANIC, text.unwrap_or("panic"), &Trace::NONE);
+            discard(payload);
         }
     }
 }
@@ -193,6 +211,9 @@ struct CardLink {
     doorbells: Option<Arc<Doorbells>>,
     gone: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
+    /// Which ends with it.
+    #[expect(dead_code, reason = "held for its Drop")]
+    card: Option<Card>,
 }
 
 impl CardLink {
@@ -207,12 +228,7 @@ impl Link for CardLink {
         "card"
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            host_maps_device: true,
-            coherent: true,
-            doorbell: self.doorbells.is_some(),
-            ..Capabilities::default()
-        }
+        Capabilities { doorbell: self.doorbells.is_some(), world: false, protocol: Protocol::Mapped }
     }
     fn window(&self) -> &Window<Shared> {
         &self.window

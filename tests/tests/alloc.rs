@@ -5,6 +5,7 @@
 
 use hamr::{Image, Node, Runtime};
 use hamr_kernels::bench::{count, empty, sum_4};
+use hamr_kernels::faults::spin_until_cancelled;
 use hamr_tests_kernels::echo;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -117,6 +118,9 @@ fn one_way_calls_do_not_allocate() {
         }
         stream.flush().expect("all ran");
     };
+    // Where the ring is full, calls go another way, for which a thread has memory from its first one on.
+    stream.send(spin_until_cancelled::with(20_000_000)).expect("sent");
+    calls(1000);
     assert_eq!(allocations(calls), 0);
 }
 

@@ -107,6 +107,7 @@ fn needs() -> Vec<Need> {
     needs.push(program("pkg-config", apt("pkg-config")));
     needs.push(program("valgrind", apt("valgrind")));
     needs.push(program("gdb-multiarch", apt("gdb-multiarch")));
+    needs.push(program("ip", apt("iproute2")));
     needs.push(program("gdbserver", apt("gdbserver")));
     needs
 }

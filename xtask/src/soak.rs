@@ -8,19 +8,22 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 /// What is repeated: its name, tests as `BINARY::MODULE`, the variable by which they get their number, and the number of a soak.
-const MODES: [(&str, &str, &str, u64); 3] = [
+const MODES: [(&str, &str, &str, u64); 5] = [
     ("calls", "worlds::nested", "HAMR_SOAK_CALLS", 1_000_000),
     ("kills", "worlds::alone::kills", "HAMR_SOAK_KILLS", 1000),
+    ("cuts", "shm::network", "HAMR_SOAK_CUTS", 100),
+    ("lies", "shm::between", "HAMR_SOAK_LIES", 1000),
     ("messages", "gas::soak", "HAMR_SOAK_MESSAGES", 10_000_000),
 ];
 
-/// Makes nested calls, kills ranks and launchers of worlds, and sends active messages; or one of them, as often as it is told.
+/// Makes nested calls, cuts a network, kills ranks and launchers of worlds, and sends active messages; or one of them, as often as it is told.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let Some((wanted, rest)) = arguments.split_first() else {
         return MODES.iter().try_for_each(|mode| soak(mode, mode.3));
     };
     let mode = MODES.iter().find(|(name, ..)| name == wanted);
-    let mode = mode.ok_or_else(|| Error::unknown(wanted, "calls [N], kills [N], messages [N] or nothing"))?;
+    let mode = mode
+        .ok_or_else(|| Error::unknown(wanted, "calls [N], cuts [N], kills [N], lies [N], messages [N] or nothing"))?;
     let (count, rest) = match rest.split_first() {
         Some((count, rest)) => (count.parse().map_err(|_| Error::unknown(count, "a number"))?, rest),
         None => (mode.3, rest),

@@ -10,6 +10,7 @@ mod circles;
 mod layering;
 mod leftovers;
 mod licences;
+mod matrix;
 mod nextest;
 mod source;
 mod steps;

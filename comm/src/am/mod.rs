@@ -63,9 +63,9 @@ pub use idle::{Idle, IdleStep, Moment};
 pub use pauses::Pauses;
 pub use poller::{MAX_QUEUES, Poller, Round, SetupError};
 pub use requester::{InHot, Requester};
-pub use responder::{Found, Responder};
+pub use responder::{Expected, Found, Responder};
 #[cfg(not(hamr_bare))]
-pub use served_queue::{Expected, Held, QueueEnd, ServedQueue};
+pub use served_queue::{Held, QueueEnd, ServedQueue};
 #[cfg(feature = "tasks")]
 pub use task_slot::{TaskSlot, Tasks};
 #[cfg(not(hamr_bare))]

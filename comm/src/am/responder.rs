@@ -11,13 +11,26 @@ use hamr_shared_abi::window::{LentHeap, Queue, Slot};
 #[derive(Clone)]
 pub struct Responder<S> {
     slots: S,
-    tag: u8,
     ring_bits: u32,
-    hot_seq: u32,
-    ring_pos: u32,
-    ring_count: u32,
-    ring_seq: u32,
+    next: Expected,
     seen: Seen,
+}
+
+/// The slots in which the next messages come, and their words. A copy serves for looks at a queue that another
+/// thread may take over meanwhile.
+#[derive(Clone, Copy)]
+pub struct Expected {
+    /// The word of the next message in the hot slot.
+    pub hot: u32,
+    /// The next ring slot, and the word of the message there.
+    pub ring: (u32, u32),
+}
+
+impl Expected {
+    /// Is one of the messages there?
+    pub fn is_there(&self, slots: &impl Slots) -> bool {
+        slots.hot().req_seq() == self.hot || slots.ring(self.ring.0).req_seq() == self.ring.1
+    }
 }
 
 /// What a look that found nothing saw in the hot slot and in the next ring slot: pairs whose words are
@@ -118,7 +131,7 @@ impl<K, F: Order> Responder<Queue<K, F>> {
     pub(super) fn hot_slot(&mut self) -> (HotSlot<'_, K, F>, &mut u32) {
         self.seen.forget_hot();
         let (slots, slot, ring) = (&self.slots, self.slots.hot(), self.slots.at_cursor());
-        (HotSlot { slot, slots, ring, ring_seq: self.ring_seq }, &mut self.hot_seq)
+        (HotSlot { slot, slots, ring, ring_seq: self.next.ring.1 }, &mut self.next.hot)
     }
 
     /// May a new message be in either slot? False: there is none. For many looks at a stream that seldom
@@ -135,10 +148,10 @@ impl<K, F: Order> Responder<Queue<K, F>> {
         #[cfg(not(hamr_bare))]
         {
             let (hot, ring) = (self.slots.hot().req_pair(), self.slots.at_cursor().req_pair());
-            if pair_seq(hot) != self.hot_seq {
+            if pair_seq(hot) != self.next.hot {
                 self.seen.hot = hot;
             }
-            if pair_seq(ring) != self.ring_seq {
+            if pair_seq(ring) != self.next.ring.1 {
                 self.seen.ring = ring;
             }
         }
@@ -159,8 +172,8 @@ impl<K, F: Order> Responder<Queue<K, F>> {
         let (slots, slot, ring) = (&self.slots, self.slots.hot(), self.slots.at_cursor());
         polls != 0
             && !self.ring_is_next()
-            && pair_seq(HotSlot { slot, slots, ring, ring_seq: self.ring_seq }.wait(pair(0, self.hot_seq), polls))
-                == self.hot_seq
+            && pair_seq(HotSlot { slot, slots, ring, ring_seq: self.next.ring.1 }.wait(pair(0, self.next.hot), polls))
+                == self.next.hot
     }
 }
 
@@ -170,16 +183,14 @@ impl<S: Slots> Responder<S> {
         slots.move_cursor(0);
         // A power of two. The logarithm would panic for zero.
         let ring_bits = slots.ring_len().trailing_zeros();
-        let tag = epoch.tag();
-        let first = seq(tag, 1, S::COUNT_BITS);
-        Self { slots, tag, ring_bits, hot_seq: first, ring_pos: 0, ring_count: 1, ring_seq: first, seen: Seen::new() }
+        let first = seq(epoch.tag(), 1, S::COUNT_BITS);
+        Self { slots, ring_bits, next: Expected { hot: first, ring: (0, first) }, seen: Seen::new() }
     }
 
     /// Goes on where its clone has come.
     pub(super) fn go_on_from(&mut self, clone: &Self) {
-        self.hot_seq = clone.hot_seq;
-        (self.ring_pos, self.ring_count, self.ring_seq) = (clone.ring_pos, clone.ring_count, clone.ring_seq);
-        self.slots.move_cursor(self.ring_pos);
+        self.next = clone.next;
+        self.slots.move_cursor(self.next.ring.0);
         self.seen = Seen::new();
     }
 
@@ -216,11 +227,11 @@ impl<S: Slots> Responder<S> {
     /// The message in the hot slot, if a new one is there; counts it as taken.
     #[inline(always)]
     pub fn next_hot(&mut self) -> Option<Found> {
-        let seq_now = self.hot_seq;
+        let seq_now = self.next.hot;
         if self.slots.hot().req_seq() != seq_now {
             return None;
         }
-        self.hot_seq = next_seq(seq_now, S::COUNT_BITS);
+        self.next.hot = next_seq(seq_now, S::COUNT_BITS);
         self.seen.forget_hot();
         Some(Found { slot: 0, seq: seq_now })
     }
@@ -228,13 +239,13 @@ impl<S: Slots> Responder<S> {
     /// Is a new message in the hot slot? It is not counted as taken.
     #[inline(always)]
     pub fn hot_is_next(&self) -> bool {
-        self.slots.hot().req_seq() == self.hot_seq
+        self.slots.hot().req_seq() == self.next.hot
     }
 
     /// Where the next messages come.
     #[cfg(not(hamr_bare))]
-    pub fn expected(&self) -> super::Expected {
-        super::Expected { hot: self.hot_seq, ring: (self.ring_pos, self.ring_seq) }
+    pub fn expected(&self) -> Expected {
+        self.next
     }
 
     /// Is a new message in either slot? It is not counted as taken.
@@ -247,31 +258,30 @@ impl<S: Slots> Responder<S> {
     /// of the hot slot first.
     #[inline(always)]
     pub fn ring_is_next(&self) -> bool {
-        self.slots.at_cursor().req_seq() == self.ring_seq
+        self.slots.at_cursor().req_seq() == self.next.ring.1
     }
 
     /// Counts the message that [`Self::ring_is_next`] saw as taken.
     #[inline(always)]
     pub fn next_ring(&mut self) -> Found {
-        let found = Found { slot: 1 + self.ring_pos, seq: self.ring_seq };
-        self.ring_pos += 1;
-        if self.ring_pos >> self.ring_bits != 0 {
-            self.ring_pos = 0;
-            self.ring_count = self.ring_count.wrapping_add(1);
-            self.ring_seq = seq(self.tag, self.ring_count, S::COUNT_BITS);
+        let (at, seq) = self.next.ring;
+        let found = Found { slot: 1 + at, seq };
+        self.next.ring.0 += 1;
+        if self.next.ring.0 >> self.ring_bits != 0 {
+            self.next.ring = (0, next_seq(seq, S::COUNT_BITS));
         }
-        self.slots.move_cursor(self.ring_pos);
+        self.slots.move_cursor(self.next.ring.0);
         self.seen.forget_ring();
         found
     }
 
     /// What [`Self::next`] would find. It is not counted as taken.
     pub fn upcoming(&self) -> Option<Found> {
-        let hot = Found { slot: 0, seq: self.hot_seq };
+        let hot = Found { slot: 0, seq: self.next.hot };
         if self.hot_is_next() {
             return Some(hot);
         }
-        let ring = self.ring_is_next().then_some(Found { slot: 1 + self.ring_pos, seq: self.ring_seq })?;
+        let ring = self.ring_is_next().then_some(Found { slot: 1 + self.next.ring.0, seq: self.next.ring.1 })?;
         // The hot slot is checked a second time, as in `next`.
         Some(if self.hot_is_next() { hot } else { ring })
     }
@@ -280,7 +290,7 @@ impl<S: Slots> Responder<S> {
     /// now, and its slot may contain the next message already, so the slot is not read.
     pub fn advance(&mut self, found: Found) {
         if found.slot == 0 {
-            self.hot_seq = next_seq(found.seq, S::COUNT_BITS);
+            self.next.hot = next_seq(found.seq, S::COUNT_BITS);
             self.seen.forget_hot();
         } else {
             self.next_ring();

@@ -8,7 +8,7 @@
 //! that was notified finds a queue that is still held.
 
 use super::locks::{Mutex, MutexGuard};
-use super::{SlotAccess, Slots, WaitWord};
+use super::{Expected, Slots, WaitWord};
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::sync::Order;
 use std::boxed::Box;
@@ -29,23 +29,6 @@ pub trait QueueEnd {
     fn expected(&self) -> Expected;
     /// Publishes a reply.
     fn publish(&self, reply: &Self::Reply);
-}
-
-/// The slots in which the next messages come, as they were when it was made: for a look at a queue
-/// that another thread may take over meanwhile.
-#[derive(Clone, Copy)]
-pub struct Expected {
-    /// The word of the next message in the hot slot.
-    pub hot: u32,
-    /// The next ring slot, and the word of the message there.
-    pub ring: (u32, u32),
-}
-
-impl Expected {
-    /// Is one of the messages there?
-    pub fn is_there(&self, slots: &impl Slots) -> bool {
-        slots.hot().req_seq() == self.hot || slots.ring(self.ring.0).req_seq() == self.ring.1
-    }
 }
 
 /// A queue, for all threads of the host.

@@ -3,7 +3,7 @@
 use super::protocol::{self, Answer, Ask, Limit, Unanswered};
 use crate::doorbells::HostDoorbells;
 use crate::launcher::LaunchRequest;
-use crate::link::{Capabilities, Link, Peer, wait_until_left};
+use crate::link::{Capabilities, Link, Peer, Protocol, wait_until_left};
 use crate::mapping::{Revocable, map_revocable};
 use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
@@ -39,6 +39,8 @@ pub(super) struct ServedLink {
     turn_ended: Condvar,
     /// The device wrote nothing any more when it was last stopped.
     has_left: AtomicBool,
+    /// The memory is another keeper's than before.
+    is_other: AtomicBool,
     is_released: AtomicBool,
     origin: Origin,
 }
@@ -125,6 +127,7 @@ impl ServedLink {
             is_asking: Mutex::new(false),
             turn_ended: Condvar::new(),
             has_left: AtomicBool::new(false),
+            is_other: AtomicBool::new(false),
             is_released: AtomicBool::new(false),
             origin: Origin::here(),
         })
@@ -195,6 +198,7 @@ impl ServedLink {
         }
         // The old memory has no other user: its device ended with its keeper.
         self.map.restore(&grant.memory, 0).map_err(|e| e.to_string())?;
+        self.is_other.store(true, Ordering::Release);
         *session = grant.session;
         Ok(())
     }
@@ -223,14 +227,7 @@ impl Link for ServedLink {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            host_maps_device: true,
-            device_reaches_host: false,
-            coherent: true,
-            line_read_atomic: false,
-            doorbell: true,
-            world: false,
-        }
+        Capabilities { doorbell: true, world: false, protocol: Protocol::Mapped }
     }
 
     fn window(&self) -> &Window<Shared> {
@@ -310,17 +307,23 @@ impl Link for ServedLink {
         self.image.clone()
     }
 
-    fn is_back(&self, limit: Duration) -> bool {
+    fn is_back(&self, limit: Duration) -> Result<(), Option<String>> {
         let is_there = || self.session().socket.map(|keeper| !has_ended(&keeper));
         if let Some(false) = is_there() {
             let limit = Limit::of(limit);
-            let Ok(_turn) = self.turn(limit) else { return false };
-            // Unless another thread has meanwhile. An error means that it is not back.
+            let _turn = self.turn(limit)?;
+            // Unless another thread has meanwhile.
             if let Some(false) = is_there() {
-                let _ = self.follow(limit);
+                self.follow(limit)?;
             }
         }
-        is_there() == Some(true)
+        if is_there() == Some(true) { Ok(()) } else { Err(None) }
+    }
+
+    fn if_memory_is_other(&self, lose: &dyn Fn()) {
+        if self.is_other.swap(false, Ordering::AcqRel) {
+            lose();
+        }
     }
 
     fn restart(&self, limit: Duration) -> Result<(), String> {

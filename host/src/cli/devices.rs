@@ -7,6 +7,7 @@ use crate::pci::{Candidate, candidates};
 use crate::{DeviceInfo, Node, Options, Warning};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::time::Duration;
 
 #[derive(clap::Args, Debug, Default)]
 pub(super) struct Args {
@@ -81,7 +82,7 @@ fn overview(cli: &Cli) -> Result<(), Failure> {
         let kinds = kinds.iter().map(|(name, text)| json!({ "name": name, "description": text }));
         return cli.print_json(&json!({
             "kinds": kinds.collect::<Vec<_>>(),
-            "device": to_json(&info),
+            "device": with_round_trip(to_json(&info), node.round_trip()),
             "warnings": warnings.iter().map(Warning::to_string).collect::<Vec<_>>(),
             "windows": found,
             "functions": functions.iter().map(function_to_json).collect::<Vec<_>>(),
@@ -92,7 +93,7 @@ fn overview(cli: &Cli) -> Result<(), Failure> {
         let _ = writeln!(text, "  {name:<10} {what}");
     }
     let _ = writeln!(text, "\nDEVICE {}", info.name);
-    for (name, value) in rows(&info) {
+    for (name, value) in rows(&info, node.round_trip()) {
         let _ = writeln!(text, "  {name:<10} {}", one_line(&value));
     }
     for warning in &warnings {
@@ -116,10 +117,18 @@ fn function_to_json(c: &Candidate) -> Value {
 }
 
 /// A device as name and value, for people.
-pub(super) fn rows(d: &DeviceInfo) -> Vec<(&'static str, String)> {
+pub(super) fn rows(d: &DeviceInfo, round_trip: Option<Duration>) -> Vec<(&'static str, String)> {
+    let mut protocol = d.protocol.to_string();
+    if let Some(remote) = &d.remote {
+        let _ = write!(protocol, ", to {remote}");
+    }
+    if let Some(took) = round_trip {
+        let _ = write!(protocol, ", there and back in {}", duration(took));
+    }
     let mut rows = vec![
         ("node", format!("{}, epoch {}", d.node, d.epoch)),
         ("link", format!("{}, ABI {}", d.link, d.abi)),
+        ("protocol", protocol),
         ("processor", d.isa.to_string()),
         ("board", d.board.clone()),
         ("process", if d.pid == 0 { "none of its own".into() } else { d.pid.to_string() }),
@@ -136,6 +145,12 @@ pub(super) fn rows(d: &DeviceInfo) -> Vec<(&'static str, String)> {
     rows
 }
 
+/// Microseconds, where there is a connection.
+fn with_round_trip(mut device: Value, round_trip: Option<Duration>) -> Value {
+    device["round_trip_us"] = json!(round_trip.map(|took| took.as_nanos() as f64 / 1e3));
+    device
+}
+
 fn known(memory: u64) -> String {
     if memory == 0 { "unknown".into() } else { bytes(memory) }
 }
@@ -145,6 +160,8 @@ pub(super) fn to_json(d: &DeviceInfo) -> Value {
         "name": d.name,
         "node": d.node,
         "link": d.link,
+        "protocol": d.protocol.to_string(),
+        "remote": d.remote,
         "isa": d.isa.name(),
         "board": d.board,
         "pid": d.pid,

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     }
     let mut text = format!("DEVICE {}\n", info.name);
     let load = loaded.map(|took| ("load", duration(took)));
-    for (name, value) in rows(&info).into_iter().chain([("ping", duration(ping))]).chain(load) {
+    for (name, value) in rows(&info, node.round_trip()).into_iter().chain([("ping", duration(ping))]).chain(load) {
         let _ = writeln!(text, "  {name:<10} {}", one_line(&value));
     }
     cli.print(&text)

@@ -29,8 +29,8 @@
 //! }
 //! ```
 //!
-//! `devices`, `load`, `run`, `call`, `debug`, `serve`, `handlers`, `logs`, `inspect`, `top`, `image` and
-//! `setup` are here; `my-tool ping` and the other variants of `Mine` are added to them. A program without commands of its own passes
+//! `devices`, `load`, `run`, `call`, `debug`, `serve`, `keys`, `handlers`, `logs`, `inspect`, `top`, `image`
+//! and `setup` are here; `my-tool ping` and the other variants of `Mine` are added to them. A program without commands of its own passes
 //! [`NoCommands`].
 //!
 //! Every failure is one line on standard error, beginning with the tool's name, and exit code 2.
@@ -43,6 +43,8 @@ mod format;
 mod handlers;
 mod image;
 mod inspect;
+#[cfg(feature = "net")]
+mod keys;
 mod load;
 #[cfg(feature = "device-logs")]
 mod logs;
@@ -154,6 +156,11 @@ pub struct Global {
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
     #[arg(long, global = true, value_name = "MICROSECONDS", value_parser = number::<u32>)]
     pub spin: Option<u32>,
+    /// The key for connections to other machines, of `keys`; without one, that of HAMR_KEY, or one which a server of this
+    /// user on this machine has left
+    #[cfg(feature = "net")]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub key: Option<std::path::PathBuf>,
     /// Any option of the device; `help options` lists them
     #[arg(long = "option", global = true, value_name = "NAME=VALUE")]
     pub settings: Vec<Setting>,
@@ -199,6 +206,9 @@ enum Command<C: Subcommand> {
     Debug(debug::Args),
     /// Keep a device running for the hosts that open it as `at:NAME`, one after the other
     Serve(serve::Args),
+    /// Make a file with a new key, for both ends of connections between machines
+    #[cfg(feature = "net")]
+    Keys(keys::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
     Handlers(handlers::Args),
     /// Print a device's log, decoded: the chosen one's, which is started, or that of another
@@ -240,12 +250,13 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
 }
 
 /// Common options without an effect, by command.
-const WITHOUT: [(&str, &[&str]); 5] = [
-    ("run", &["image"]),
-    ("top", &["device", "logs", "wait", "spin", "settings"]),
-    ("inspect", &["logs", "wait", "spin", "settings"]),
-    ("image", &["logs", "wait", "spin", "settings"]),
-    ("setup", &["device", "image", "logs", "wait", "spin", "settings"]),
+const WITHOUT: [(&str, &[&str]); 6] = [
+    ("run", &["image", "key"]),
+    ("top", &["device", "logs", "wait", "spin", "key", "settings"]),
+    ("inspect", &["logs", "wait", "spin", "key", "settings"]),
+    ("image", &["logs", "wait", "spin", "key", "settings"]),
+    ("keys", &["device", "image", "logs", "wait", "spin", "key", "settings"]),
+    ("setup", &["device", "image", "logs", "wait", "spin", "key", "settings"]),
 ];
 
 /// What is parsed. The common options are explained once, in the help of the tool; that of a command names those that it uses.
@@ -288,6 +299,8 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
         line.global.device = device;
     }
     let runtime = (tool.runtime)()?;
+    #[cfg(feature = "net")]
+    let runtime = with_key(runtime, line.global.key.as_deref());
     let cli = Cli {
         tool,
         runtime,
@@ -300,6 +313,15 @@ fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure>
     #[cfg(feature = "device-logs")]
     cli.finish_logs();
     outcome
+}
+
+/// A runtime whose connections have this key.
+#[cfg(feature = "net")]
+fn with_key(mut runtime: Runtime, key: Option<&std::path::Path>) -> Runtime {
+    if let Some(key) = key {
+        runtime.register("tcp", crate::tcp::TcpLauncher::with_key(key.into()));
+    }
+    runtime
 }
 
 /// What was typed, and whether a device was.
@@ -370,6 +392,8 @@ fn dispatch<C: Commands>(command: Option<Command<C>>, cli: &Cli) -> Result<(), F
         Some(Command::Call(args)) => call::run(&args, cli),
         Some(Command::Debug(args)) => debug::run(&args, cli),
         Some(Command::Serve(args)) => serve::run(&args, cli),
+        #[cfg(feature = "net")]
+        Some(Command::Keys(args)) => keys::run(&args, cli),
         Some(Command::Handlers(args)) => handlers::run(&args, cli),
         #[cfg(feature = "device-logs")]
         Some(Command::Logs(args)) => logs::run(&args, cli),
@@ -556,7 +580,8 @@ mod tests {
         for (name, lacks) in WITHOUT {
             let options: Vec<_> = whole.get_arguments().map(|option| option.get_id().to_string()).collect();
             assert!(lacks.iter().all(|lacked| options.iter().any(|option| option == lacked)), "{options:?}");
-            assert!(whole.find_subcommand(name).is_some() || cfg!(not(feature = "qemu")), "{name}");
+            let is_left_out = cfg!(not(all(feature = "net", feature = "qemu")));
+            assert!(whole.find_subcommand(name).is_some() || is_left_out, "{name}");
         }
         let mut help = |name: &str| whole.find_subcommand_mut(name).expect("a command").render_long_help().to_string();
         let call = help("call");

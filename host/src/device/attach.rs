@@ -64,7 +64,7 @@ impl Device {
         // The segment behind the buffers is the rank's.
         let heap = Section { len: heap.len.saturating_sub(options.segment), ..heap };
         let hook = options.memory_hook.clone();
-        let copies = link.copies(heap.off, heap.len).map_err(|_| too_short())?;
+        let copies = link.heap(heap.off, heap.len).map_err(|_| too_short())?;
         let memory = DeviceMemory::new(number, name, copies, heap, options.max_buffers, hook);
         let uses_doorbell = record.features & feature::DOORBELL != 0;
         let is_notified = !link.descriptors().is_empty();
@@ -170,7 +170,7 @@ pub(super) fn shake_hands(
         idle_policy: options.idle_policy(),
     };
     let planned = plan_of(options)?;
-    let has_heap = planned.section(SectionKind::HEAP).is_ok_and(|heap| link.copies(heap.off, heap.len).is_ok());
+    let has_heap = planned.section(SectionKind::HEAP).is_ok_and(|heap| link.heap(heap.off, heap.len).is_ok());
     if !has_heap {
         return Err(Error::too_short(name, &planned, window.len()));
     }

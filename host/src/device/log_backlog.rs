@@ -36,10 +36,13 @@ impl Device {
 
     /// Keeps what the reader has not seen of an epoch that is over; the next layout clears the
     /// ring. The next epoch is of `image`.
-    pub(super) fn keep_log_backlog(&self, image: Option<Arc<ImageFile>>) {
+    pub(super) fn keep_log_backlog(&self, image: Option<Arc<ImageFile>>, last: u32) {
         // Locked before the reader's position is read, which a poll may be about to move.
         let mut ended = self.log_backlogs();
-        self.keep_log_backlog_in(&mut ended);
+        // Of a device that is back, another host's epoch may be in the window.
+        if epoch_of(self.link.window()) == last {
+            self.keep_log_backlog_in(&mut ended);
+        }
         ended.image = image;
     }
 
@@ -59,6 +62,7 @@ impl Device {
         if !is_kept && cursor.is_claimed(window) && ended.unread.len() < MAX_BACKLOGS {
             let level = cursor.level(window);
             let image = ended.image.clone();
+            self.link.refresh(SectionKind::LOG);
             ended.unread.push((cursor.take(window), level, image));
         }
     }

@@ -36,6 +36,8 @@ use hamr_comm::abi::ids::{Epoch, NodeId};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::DeviceRecord;
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot;
 use hamr_comm::handshake::HostHandshake;
 use hamr_comm::migrate::{MAX_LONG, MAX_MESSAGE};
 use hamr_qemu::origin::{InOneProcess, Origin};
@@ -134,6 +136,9 @@ impl Device {
     pub(crate) fn late_site<H: Handler>(&self, place: Option<u32>) -> Box<crate::Site> {
         let site = self.site::<H>("waiting for the reply");
         let handlers = self.running().handlers;
+        if place.is_some() {
+            self.link.refresh(SectionKind::TASKS);
+        }
         let task = |place| last_task(self.link.window(), &self.layout, &handlers, place, H::NAME);
         Box::new(crate::Site { task: place.and_then(task).map(Box::new), ..*site })
     }
@@ -169,9 +174,10 @@ impl Device {
     pub(crate) fn image_kind(&self) -> ImageKind {
         let EpochInfo { record, running, .. } = self.epoch_info();
         match running.file {
-            Some(file) => file.kind,
-            None if record.pid != 0 => ImageKind::HOSTED,
-            None => ImageKind::BARE,
+            // One that was named for a device of others may be another.
+            Some(file) if file.build_id == crate::BuildId::of(&record.build_id) => file.kind,
+            _ if record.pid != 0 => ImageKind::HOSTED,
+            _ => ImageKind::BARE,
         }
     }
 
@@ -195,6 +201,12 @@ impl Device {
         // Behind the read.
         fence(Ordering::Acquire);
         self.link.outlives_host() && self.is_closed()
+    }
+
+    /// Was a reply in this place not read, since its bytes are not reached any more?
+    #[cold]
+    pub(crate) fn is_unreached(&self, place: slot::Place) -> bool {
+        self.heap_is_released() || place == slot::Place::Buffer && self.link.remote().is_some()
     }
 
     /// Has the device's thread for transfers make a copy, after those submitted before.

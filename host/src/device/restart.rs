@@ -6,7 +6,7 @@ use super::{Device, EpochInfo, NO_EPOCH, Running};
 use crate::link::Peer;
 use crate::{BuildId, Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
-use hamr_comm::abi::preamble::feature;
+use hamr_comm::abi::preamble::{feature, word};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -88,7 +88,9 @@ impl Device {
         self.check_open("being restarted")?;
         let mut last = self.last_epoch.lock().unwrap_or_else(PoisonError::into_inner);
         self.stop("being restarted");
-        self.begin_epoch(&mut last, ByFault::Crashed, None, self.options.start_deadline)
+        let begun = self.begin_epoch(&mut last, ByFault::Crashed, None, self.options.start_deadline);
+        // What is not there may come back, such as a server.
+        begun.inspect_err(|_| self.loss.reason().by_program = false)
     }
 
     /// The lock of the last epoch, which another thread has while it begins one.
@@ -112,15 +114,17 @@ impl Device {
                 // A device that is back may have other memory.
                 self.take_snapshot(last.0);
             }
-            let is_back = may_be_back && self.link.is_back(left());
-            let tried = is_back.then(|| self.begin_again(left()));
+            let is_back = if may_be_back { self.link.is_back(left()) } else { Err(None) };
+            let tried = is_back.is_ok().then(|| self.begin_again(left()));
             if let Some(Ok(())) = tried {
                 return Ok(());
             }
             if begin.elapsed() >= limit {
-                let why = match tried {
-                    Some(Err(e)) => format!("{}; it is back, and beginning an epoch failed: {e}", self.loss_reason()),
-                    _ => format!("{}; it is not back within {limit:?}", self.loss_reason()),
+                let lost = self.loss_reason();
+                let why = match (tried, is_back) {
+                    (Some(Err(e)), _) => format!("{lost}; it is back, and beginning an epoch failed: {e}"),
+                    (_, Err(Some(why))) => format!("{lost}; it is not back within {limit:?}: {why}"),
+                    _ => format!("{lost}; it is not back within {limit:?}"),
                 };
                 return Err(Error::Lost { device: self.name.clone(), stage: "waiting until it is back", why });
             }
@@ -176,16 +180,22 @@ impl Device {
         let old = self.running();
         let image = next.clone().or_else(|| old.file.clone());
         #[cfg(feature = "device-logs")]
-        self.keep_log_backlog(image.clone());
+        self.keep_log_backlog(image.clone(), last.0);
         // A thread that reads something of the window that is wiped from here on sees behind it
         // that the epoch is over.
         fence(Ordering::Release);
-        let epoch = last.next();
+        let mut epoch = last.next();
         *last = epoch;
         let begin = Instant::now();
         if from == ByFault::Crashed {
             self.link.restart(limit).map_err(|why| Error::Launch { device: self.name.clone(), why })?;
+            // Other hosts may have had the device since, up to this very epoch, which it has left by now.
+            if self.link.window().word(word::EPOCH).is_ok_and(|word| word.observe() == epoch.0) {
+                epoch = epoch.next();
+                *last = epoch;
+            }
         }
+        self.link.if_memory_is_other(&|| self.memory.lose());
         let limit = limit.saturating_sub(begin.elapsed());
         let served =
             shake_hands(&self.name, self.id, self.link.as_ref(), &self.options, epoch, image.as_deref(), limit);

@@ -1,8 +1,9 @@
 //! Links that change what another link does.
 
-use super::{Capabilities, HostEnds, Link, Peer};
+use super::{Capabilities, Heap, HostEnds, Link, Peer};
 use crate::ImageFile;
-use hamr_comm::abi::window::{Copies, OutOfWindow, Shared, Window};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +24,12 @@ pub trait Decorator: Send + Sync {
     fn window(&self) -> &Window<Shared> {
         self.inner().window()
     }
-    /// [`Link::copies`].
+    /// [`Link::heap`].
     ///
     /// # Errors
     /// The other link's.
-    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
-        self.inner().copies(off, len)
+    fn heap(&self, off: u64, len: u64) -> Result<Heap, OutOfWindow> {
+        self.inner().heap(off, len)
     }
     /// [`Link::notify`].
     fn notify(&self) {
@@ -83,7 +84,7 @@ pub trait Decorator: Send + Sync {
         self.inner().host_ends()
     }
     /// [`Link::is_back`].
-    fn is_back(&self, limit: Duration) -> bool {
+    fn is_back(&self, limit: Duration) -> Result<(), Option<String>> {
         self.inner().is_back(limit)
     }
     /// [`Link::set_image`].
@@ -92,6 +93,22 @@ pub trait Decorator: Send + Sync {
     /// The other link's.
     fn set_image(&self, image: &ImageFile) -> Result<(), String> {
         self.inner().set_image(image)
+    }
+    /// [`Link::remote`].
+    fn remote(&self) -> Option<&str> {
+        self.inner().remote()
+    }
+    /// [`Link::round_trip`].
+    fn round_trip(&self) -> Option<Duration> {
+        self.inner().round_trip()
+    }
+    /// [`Link::refresh`].
+    fn refresh(&self, kind: SectionKind) {
+        self.inner().refresh(kind);
+    }
+    /// [`Link::if_memory_is_other`].
+    fn if_memory_is_other(&self, lose: &dyn Fn()) {
+        self.inner().if_memory_is_other(lose);
     }
     /// [`Link::restart`].
     ///
@@ -112,8 +129,8 @@ impl<D: Decorator> Link for D {
     fn window(&self) -> &Window<Shared> {
         Decorator::window(self)
     }
-    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
-        Decorator::copies(self, off, len)
+    fn heap(&self, off: u64, len: u64) -> Result<Heap, OutOfWindow> {
+        Decorator::heap(self, off, len)
     }
     fn notify(&self) {
         Decorator::notify(self);
@@ -154,11 +171,23 @@ impl<D: Decorator> Link for D {
     fn host_ends(&self) -> Option<HostEnds> {
         Decorator::host_ends(self)
     }
-    fn is_back(&self, limit: Duration) -> bool {
+    fn is_back(&self, limit: Duration) -> Result<(), Option<String>> {
         Decorator::is_back(self, limit)
     }
     fn set_image(&self, image: &ImageFile) -> Result<(), String> {
         Decorator::set_image(self, image)
+    }
+    fn remote(&self) -> Option<&str> {
+        Decorator::remote(self)
+    }
+    fn round_trip(&self) -> Option<Duration> {
+        Decorator::round_trip(self)
+    }
+    fn refresh(&self, kind: SectionKind) {
+        Decorator::refresh(self, kind);
+    }
+    fn if_memory_is_other(&self, lose: &dyn Fn()) {
+        Decorator::if_memory_is_other(self, lose);
     }
     fn restart(&self, limit: Duration) -> Result<(), String> {
         Decorator::restart(self, limit)

@@ -4,11 +4,11 @@
 // UNSAFETY: both ends of one memory are in this program, where the host's copies could meet a
 // handler's views.
 
-use super::{Capabilities, Link, Peer};
+use super::{Capabilities, Heap, Link, Peer};
 use hamr_comm::abi::preamble::feature;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::window::{Copies, CopyGate, DeviceWindow, OutOfWindow, Shared, Window};
+use hamr_comm::abi::window::{CopyGate, DeviceWindow, OutOfWindow, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, TaskSlot, Tasks, as_another};
 use hamr_comm::fault::{Trace, discard};
 use hamr_comm::handshake::{DeviceHandshake, DeviceProfile};
@@ -355,23 +355,16 @@ impl Link for Loopback {
         "loopback"
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            host_maps_device: true,
-            device_reaches_host: true,
-            coherent: true,
-            line_read_atomic: true,
-            doorbell: false,
-            world: false,
-        }
+        Capabilities::default()
     }
     fn window(&self) -> &Window<Shared> {
         &self.window
     }
-    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
+    fn heap(&self, off: u64, len: u64) -> Result<Heap, OutOfWindow> {
         if off < self.window.len() {
             return Err(OutOfWindow { off, want: len, len: self.window.len() });
         }
-        self.whole.copies(off, len)
+        self.whole.copies(off, len).map(Heap::mapped)
     }
     fn notify(&self) {}
     fn wait(&self, _max_us: u32) {

@@ -15,26 +15,42 @@ pub use fault_injector::{FaultInjector, Faults};
 pub use loopback::Loopback;
 
 use crate::ImageFile;
-use hamr_comm::abi::window::{Copies, OutOfWindow, Shared, Window};
+pub use crate::memory::{FarHeap, Heap};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a link can do: which of a message's protocols it allows.
+/// What a link can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
-    /// The host maps the device's memory: a `put` is a copy.
-    pub host_maps_device: bool,
-    /// The device can reach host memory.
-    pub device_reaches_host: bool,
-    /// Both sides cache the window coherently.
-    pub coherent: bool,
-    /// A 64-byte line read by the peer is never torn.
-    pub line_read_atomic: bool,
     /// A notification wakes a sleeping peer.
     pub doorbell: bool,
     /// The window is a home in a world: the device is a rank of it.
     pub world: bool,
+    /// How calls come to it.
+    pub protocol: Protocol,
+}
+
+/// How calls come to a device and back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// Host and device map the same window.
+    #[default]
+    Mapped,
+    /// Each has a copy of it, and messages carry what is published.
+    Message,
+}
+
+impl std::fmt::Display for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Mapped => "mapped",
+            Self::Message => "message",
+        })
+    }
 }
 
 /// Is the peer there?
@@ -81,12 +97,12 @@ pub trait Link: Send + Sync {
     /// The mapped window. Where the device is in this program, it may end where the heap begins, of
     /// which handlers have views.
     fn window(&self) -> &Window<Shared>;
-    /// A range of the heap, from this offset in the window, for copies.
+    /// The heap, which is this range of the device's window.
     ///
     /// # Errors
     /// There is no such range.
-    fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
-        self.window().copies(off, len)
+    fn heap(&self, off: u64, len: u64) -> Result<Heap, OutOfWindow> {
+        self.window().copies(off, len).map(Heap::mapped)
     }
     /// Notifies the peer. A hint: a lost one costs latency only.
     fn notify(&self);
@@ -141,8 +157,11 @@ pub trait Link: Send + Sync {
     }
     /// Is a device that was gone there again, started by another program? Then [`Self::restart`] takes
     /// what is there. May take some milliseconds, and where the other program does not answer, `limit`.
-    fn is_back(&self, _limit: Duration) -> bool {
-        false
+    ///
+    /// # Errors
+    /// It is not; and why, where more is known than that.
+    fn is_back(&self, _limit: Duration) -> Result<(), Option<String>> {
+        Err(None)
     }
     /// [`Self::restart`] starts this image from now on. It is made for what the device's last was.
     ///
@@ -151,6 +170,19 @@ pub trait Link: Send + Sync {
     fn set_image(&self, _image: &ImageFile) -> Result<(), String> {
         Err(format!("a {} link cannot give its device another image", self.kind()))
     }
+    /// The program at the other end of a connection, as this program names it. `None`: there is no connection.
+    fn remote(&self) -> Option<&str> {
+        None
+    }
+    /// The time of a message to that program and back, measured now. `None`: there is no connection, or no answer.
+    fn round_trip(&self) -> Option<Duration> {
+        None
+    }
+    /// Brings what the device shows in this section up to date, where the window is a copy: task lines, log, trace.
+    fn refresh(&self, _kind: SectionKind) {}
+    /// Before an epoch begins: has the device other memory than before, such as that of another server? Then `lose` is called
+    /// before anything of its heap is read.
+    fn if_memory_is_other(&self, _lose: &dyn Fn()) {}
     /// Starts a stopped peer again over the same window. Where another program does so, it has `limit`.
     ///
     /// # Errors

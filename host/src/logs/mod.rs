@@ -33,6 +33,7 @@ use crate::log_ring::{Cursor, set_level};
 use crate::window::{InspectError, epoch_of, laid_out_epoch};
 use crate::{BuildId, Error, ImageFile, Node};
 use hamr_comm::abi::preamble::{DeviceRecord, feature};
+use hamr_comm::abi::section::SectionKind;
 use lines::Decoder;
 pub(crate) use lines::last_lines;
 use serde::Serialize;
@@ -57,7 +58,7 @@ pub enum LogError {
     },
     /// The file that the device runs is not known.
     #[error(
-        "device {device}: expected an image file to read the texts of logs from, got a device that was started by others"
+        "device {device}: expected an image file to read the texts of logs from, got a device that was started by others; name its file"
     )]
     NoImage {
         /// Its name.
@@ -158,6 +159,7 @@ impl Node {
         let window = inner.link.window();
         // Of two threads that ask at once, one becomes the reader.
         let claiming = inner.log_backlogs();
+        inner.link.refresh(SectionKind::LOG);
         let cursor = inner.log_section().and_then(|s| Cursor::at_oldest(window, s));
         let mut cursor = cursor.ok_or(LogError::NoLogs { device: device.clone() })?;
         if cursor.is_claimed(window) {
@@ -218,6 +220,7 @@ impl Logs {
             self.follow_image(ended.image.clone());
             events.push(LogEvent::Epoch(epoch));
         }
+        inner.link.refresh(SectionKind::LOG);
         let taken = self.cursor.take(window);
         self.cursor.give_back(window);
         drop(ended);

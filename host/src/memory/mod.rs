@@ -24,12 +24,14 @@
 
 mod bias;
 mod copying;
+mod heap;
 mod hook;
 mod ranges;
 mod record;
 mod submitted;
 
 pub(crate) use bias::register as register_barrier;
+pub use heap::{FarHeap, Heap};
 pub use hook::{MemoryChange, MemoryEvent, MemoryHook};
 pub(crate) use record::Record;
 pub(crate) use submitted::Submitted;
@@ -42,7 +44,7 @@ use copying::{Reading, Writing};
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::section::Section;
-use hamr_comm::abi::window::{Copies, CopyError, STREAMED, Shared, Words};
+use hamr_comm::abi::window::{CopyError, STREAMED, Words};
 use hamr_comm::migrate::NamedBuffer;
 use hamr_comm::{BufferPtr, Element};
 use ranges::Ranges;
@@ -72,10 +74,12 @@ pub(crate) struct DeviceMemory {
     heap: Section,
     /// The heap, for transfers. Only [`Self::put`], [`Self::get`] and [`Self::copy`] reach it, each
     /// with the lock of its records.
-    copies: Copies<Shared>,
+    copies: Heap,
     /// Up to where puts of [`PROVIDED`] bytes and more have reached: pages behind it were hardly used.
     used: AtomicU64,
     records: Box<[Record]>,
+    /// Counts [`Self::lose`].
+    losses: AtomicU64,
     hook: RwLock<Option<MemoryHook>>,
     state: Mutex<State>,
 }
@@ -111,7 +115,7 @@ impl DeviceMemory {
     pub(crate) fn new(
         number: NodeNumber,
         device: &str,
-        copies: Copies<Shared>,
+        copies: Heap,
         heap: Section,
         max_buffers: u32,
         hook: Option<MemoryHook>,
@@ -131,6 +135,7 @@ impl DeviceMemory {
             copies,
             used: AtomicU64::new(0),
             records,
+            losses: AtomicU64::new(0),
             hook: RwLock::new(hook),
             state: Mutex::new(state),
         }
@@ -304,11 +309,47 @@ impl DeviceMemory {
 
     /// Copies `from` to the front of what `to` names, unless a call in flight names it.
     pub(crate) fn put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
+        self.try_put(from, to).or_else(|why| self.put_anew(from, to, why))
+    }
+
+    /// Of a buffer that was lost, all of it.
+    #[cold]
+    fn put_anew<T: Element>(&self, from: &[T], to: BufferPtr<T>, why: BufferError) -> Result<(), BufferError> {
+        let (p, bytes) = (to.parts(), size_of_val(from) as u64);
+        let record = self.records.get(p.index as usize).filter(|_| why == BufferError::Lost).ok_or(why)?;
+        if (p.off, bytes) != (record.off.load(Ordering::Relaxed), record.bytes.load(Ordering::Relaxed)) {
+            return Err(BufferError::Lost);
+        }
+        if record.is_named() {
+            return Err(BufferError::Busy);
+        }
+        let _writing = record.copying.write()?;
+        let losses = self.losses.load(Ordering::SeqCst);
+        record.still_lost(p)?;
+        self.copies.write_bytes(p.off, bytemuck::cast_slice(from))?;
+        record.find_again();
+        if self.losses.load(Ordering::SeqCst) != losses {
+            record.lose();
+            return Err(BufferError::Lost);
+        }
+        Ok(())
+    }
+
+    /// The device has other memory: no buffer has what was put into it.
+    pub(crate) fn lose(&self) {
+        // Before the marks, one of which a put may be about to take away.
+        self.losses.fetch_add(1, Ordering::SeqCst);
+        self.records.iter().for_each(Record::lose);
+    }
+
+    fn try_put<T: Element>(&self, from: &[T], to: BufferPtr<T>) -> Result<(), BufferError> {
         let record = self.free_record(to, size_of_val(from) as u64)?;
         let _writing = record.copying.write()?;
         record.still(to.parts())?;
         self.provide(to.parts().off, size_of_val(from) as u64);
-        self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from)).map_err(refused)
+        self.copies.write_bytes(to.parts().off, bytemuck::cast_slice(from))?;
+        // Other memory may have come in between.
+        record.is_kept()
     }
 
     /// [`Self::put`] of at most [`SHORT`] bytes by a bias. `None`: nothing was copied, and the others copy, wait or find the reason.
@@ -369,7 +410,9 @@ impl DeviceMemory {
         let record = self.free_record(from, size_of_val(to) as u64)?;
         let _reading = record.copying.read()?;
         record.still(from.parts())?;
-        self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to)).map_err(refused)
+        self.copies.read_bytes(from.parts().off, bytemuck::cast_slice_mut(to))?;
+        // Other memory may have come in between.
+        record.is_kept()
     }
 
     /// [`Self::get`], as [`Self::put_by_bias`].
@@ -414,7 +457,9 @@ impl DeviceMemory {
         let _locks = lock_both((self.node(), source, from.parts().index), (self.node(), target, to.parts().index))?;
         source.still(from.parts())?;
         target.still(to.parts())?;
-        self.copies.copy_within(from.parts().off, to.parts().off, bytes).map_err(refused)
+        self.copies.copy_within(from.parts().off, to.parts().off, bytes)?;
+        source.is_kept()?;
+        target.is_kept()
     }
 
     /// [`Self::copy`] into a buffer of another device. The error names the end that it is of.
@@ -432,7 +477,9 @@ impl DeviceMemory {
         source.still(from.parts()).map_err(|why| (End::Source, why))?;
         target.still(to.parts()).map_err(|why| (End::Target, why))?;
         let copied = self.copies.copy_to(from.parts().off, &other.copies, to.parts().off, bytes);
-        copied.map_err(|why| (End::Target, refused(why)))
+        copied.map_err(|why| (End::Target, why))?;
+        source.is_kept().map_err(|why| (End::Source, why))?;
+        target.is_kept().map_err(|why| (End::Target, why))
     }
 
     /// The record of a pointer for a transfer of `bytes`, unless a call in flight names its buffer.
@@ -454,7 +501,7 @@ impl DeviceMemory {
         self.copies.alone(|copies| {
             let _reading = record.copying.read()?;
             record.still(p)?;
-            Ok(copies.read_bytes(p.off, to)?)
+            copies.read_bytes(p.off, to)
         })
     }
 
@@ -464,7 +511,7 @@ impl DeviceMemory {
         self.copies.alone(|copies| {
             let _writing = record.copying.write()?;
             record.still(p)?;
-            Ok(copies.write_bytes(p.off, from)?)
+            copies.write_bytes(p.off, from)
         })
     }
 
@@ -492,7 +539,7 @@ impl DeviceMemory {
     /// The words of a buffer, also while calls name it: they are atomics.
     pub(crate) fn words(&self, of: BufferPtr<u32>) -> Result<Words<'_>, BufferError> {
         self.record(of.parts(), of.bytes())?;
-        self.copies.words(of.parts().off, of.len() as u64).map_err(refused)
+        self.copies.words(of.parts().off, of.len() as u64)
     }
 
     /// Writes a long message, one piece after the other, into a block of its own.
@@ -506,8 +553,9 @@ impl DeviceMemory {
     }
 
     /// Reads a long message out of a block of its own.
-    pub(crate) fn read_message(&self, off: u64, bytes: &mut [u8]) -> Result<(), BufferError> {
-        apart(|| self.copies.read_bytes(off, bytes))
+    pub(crate) fn read_message(&self, from: &Block, bytes: &mut [u8]) -> Result<(), BufferError> {
+        apart(|| self.copies.read_bytes(from.off, bytes))?;
+        self.records.get(from.index as usize).map_or(Err(BufferError::Lost), Record::is_kept)
     }
 
     /// A call of stream `stream` that names the buffer is about to be sent. What comes back names
@@ -569,12 +617,13 @@ impl DeviceMemory {
 
 /// Copies a message, whose block is no buffer of the program and in no view: also for a handler that uses another
 /// stream of its own device, of whose thread the gate knows only that it runs a handler.
-fn apart(mut copy: impl FnMut() -> Result<(), CopyError> + Send) -> Result<(), BufferError> {
-    let copied = match copy() {
-        Err(CopyError::Busy) => std::thread::scope(|scope| scope.spawn(copy).join()).unwrap_or(Err(CopyError::Busy)),
+fn apart(mut copy: impl FnMut() -> Result<(), BufferError> + Send) -> Result<(), BufferError> {
+    match copy() {
+        Err(BufferError::Busy) => {
+            std::thread::scope(|scope| scope.spawn(copy).join()).unwrap_or(Err(BufferError::Busy))
+        }
         copied => copied,
-    };
-    copied.map_err(refused)
+    }
 }
 
 /// Locks the two ends of a copy, each a record of a node with its index. In their order: two threads
@@ -598,24 +647,20 @@ fn lock_both<'r>(
     })
 }
 
-/// Outside is what a copy cannot be, since the record was checked.
-#[cold]
-fn refused(why: CopyError) -> BufferError {
-    match why {
-        CopyError::Outside(e) => BufferError::Overrun { wanted: e.want, has: e.len },
-        CopyError::Busy => BufferError::Busy,
-    }
-}
-
 impl From<NoBarrier> for BufferError {
     fn from(NoBarrier: NoBarrier) -> Self {
         Self::NoBarrier
     }
 }
 
+/// Outside is what a copy cannot be, since the record was checked.
 impl From<CopyError> for BufferError {
+    #[cold]
     fn from(why: CopyError) -> Self {
-        refused(why)
+        match why {
+            CopyError::Outside(e) => Self::Overrun { wanted: e.want, has: e.len },
+            CopyError::Busy => Self::Busy,
+        }
     }
 }
 

@@ -11,6 +11,9 @@ pub(super) const LIVE: u32 = 1 << 16;
 /// One transfer that was submitted and has not ended. Counted above LIVE: the word differs from
 /// that of every pointer then, so that calls and other transfers need no check of their own.
 const TRANSFER: u32 = LIVE << 1;
+/// What was put into the buffer is not there any more, as the device has other memory. Above all transfers, so that the word
+/// differs from that of every pointer.
+const LOST: u32 = 1 << 31;
 /// No stream has named the buffer yet.
 const NO_STREAM: u16 = u16::MAX;
 
@@ -101,16 +104,41 @@ impl Record {
     /// Why [`Self::is_of`] is false.
     #[cold]
     pub(super) fn why_not(&self, p: BufferParts) -> BufferError {
-        match is_alive(self.generation.load(Ordering::Relaxed), p) {
+        let word = self.generation.load(Ordering::Relaxed);
+        match is_alive(word, p) {
+            true if word & LOST != 0 => BufferError::Lost,
             true => BufferError::InTransfer,
             false => freed(p),
         }
     }
 
+    /// The device has other memory: a buffer is of no use until all of it is written.
+    pub(super) fn lose(&self) {
+        let if_live = |word: u32| (word & LIVE != 0).then_some(word | LOST);
+        // Without one there is nothing to lose.
+        let _ = self.generation.fetch_update(Ordering::SeqCst, Ordering::Relaxed, if_live);
+    }
+
+    /// Is it in the memory that it was put into?
+    pub(super) fn is_kept(&self) -> Result<(), BufferError> {
+        if self.generation.load(Ordering::SeqCst) & LOST == 0 { Ok(()) } else { Err(BufferError::Lost) }
+    }
+
+    /// For a put of all that has the record's lock: is the buffer still the pointer's, and lost?
+    pub(super) fn still_lost(&self, p: BufferParts) -> Result<(), BufferError> {
+        let is_so = self.generation.load(Ordering::SeqCst) == u32::from(p.generation) | LIVE | LOST;
+        if is_so { Ok(()) } else { Err(self.why_not(p)) }
+    }
+
+    /// All of the buffer was written.
+    pub(super) fn find_again(&self) {
+        self.generation.fetch_and(!LOST, Ordering::SeqCst);
+    }
+
     /// A transfer of the buffer is submitted. Until it ends, its memory is not freed, and calls and
     /// transfers that are not submitted are refused.
     pub(super) fn begin_transfer(&self, p: BufferParts) -> Result<(), BufferError> {
-        let one_more = |word: u32| if is_alive(word, p) { word.checked_add(TRANSFER) } else { None };
+        let one_more = |word: u32| word.checked_add(TRANSFER).filter(|more| is_alive(word, p) && more & LOST == 0);
         // SeqCst, as in `DeviceMemory::release`: either that is seen here, or this there.
         let begun = self.generation.fetch_update(Ordering::SeqCst, Ordering::Relaxed, one_more);
         begun.map(drop).map_err(|_| self.why_not(p))
@@ -129,7 +157,7 @@ impl Record {
 
     /// May its memory not be freed yet?
     pub(super) fn is_in_use(&self) -> bool {
-        self.is_named() || self.copying.is_taken() || self.generation.load(Ordering::Acquire) >= TRANSFER
+        self.is_named() || self.copying.is_taken() || self.generation.load(Ordering::Acquire) & !LOST >= TRANSFER
     }
 
     /// Do unanswered calls name it, or is a thread seen to copy?

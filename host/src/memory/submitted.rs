@@ -1,7 +1,7 @@
 //! Buffers of transfers that were submitted and that another thread makes.
 
 use super::record::{Record, freed};
-use super::{DeviceMemory, End, lock_both, refused};
+use super::{DeviceMemory, End, lock_both};
 use crate::BufferError;
 use hamr_comm::{BufferPtr, Element};
 use std::sync::Arc;
@@ -62,14 +62,16 @@ impl Submitted {
         self.check(from)?;
         let _writing = self.record()?.copying.write()?;
         self.memory.provide(self.off, from.len() as u64);
-        self.memory.copies.write_bytes(self.off, from).map_err(refused)
+        self.memory.copies.write_bytes(self.off, from)?;
+        self.record()?.is_kept()
     }
 
     /// Copies its front to `to`.
     pub(crate) fn read(&self, to: &mut [u8]) -> Result<(), BufferError> {
         self.check(to)?;
         let _reading = self.record()?.copying.read()?;
-        self.memory.copies.read_bytes(self.off, to).map_err(refused)
+        self.memory.copies.read_bytes(self.off, to)?;
+        self.record()?.is_kept()
     }
 
     /// Copies it to another one of as many bytes, of this device or another.
@@ -82,7 +84,9 @@ impl Submitted {
             true => self.memory.copies.copy_within(self.off, to.off, self.bytes),
             false => self.memory.copies.copy_to(self.off, &to.memory.copies, to.off, self.bytes),
         };
-        copied.map_err(|why| (End::Target, refused(why)))
+        copied.map_err(|why| (End::Target, why))?;
+        source.is_kept().map_err(|why| (End::Source, why))?;
+        target.is_kept().map_err(|why| (End::Target, why))
     }
 
     /// The program's memory was as long when the transfer was submitted, unless its type lies.

@@ -13,7 +13,8 @@ fn memory_of(heap_len: u64, max_buffers: u32) -> DeviceMemory {
     let number = NodeNumber::take("memory").expect("few devices");
     let mut heap = Section::new_zeroed();
     heap.len = heap_len;
-    DeviceMemory::new(number, "memory", window.copies(heap.off, heap.len).expect("it fits"), heap, max_buffers, None)
+    let copies = Heap::mapped(window.copies(heap.off, heap.len).expect("it fits"));
+    DeviceMemory::new(number, "memory", copies, heap, max_buffers, None)
 }
 
 /// The record of the one buffer of `memory`, as a submission has found it, and the pointer.
@@ -147,6 +148,32 @@ fn a_put_of_any_length_arrives_whole() {
         assert!(found[at..at + len] == *part, "{len} bytes from {skip} to {at}");
         assert!(found[..at].iter().chain(&found[at + len..]).all(|byte| *byte == 0), "bytes beside them");
     }
+}
+
+/// Where the device has other memory, a buffer is of no use until all of it was put, and is freed as any other.
+#[test]
+fn lost_buffers_are_found_by_a_put_of_all() {
+    let memory = Arc::new(memory(3));
+    let blocks = [(); 2].map(|()| memory.allocate(64).expect("room"));
+    let [one, two] = blocks.map(|block| memory.pointer::<u8>(block, 64));
+    let transfer = memory.submit(two, 8).expect("free");
+    memory.lose();
+    let mut back = [0; 64];
+    assert_eq!(memory.begin_use(one.wire(), 64, 1), Err(BufferError::Lost));
+    assert_eq!(memory.get(one, &mut back), Err(BufferError::Lost));
+    assert_eq!(memory.put(&[1u8; 63], one), Err(BufferError::Lost));
+    assert_eq!(memory.put(&[1u8; 63], one.slice(1..64).expect("inside")), Err(BufferError::Lost));
+    assert_eq!(memory.submit(one, 64).map(drop), Err(BufferError::Lost));
+    memory.put(&[7u8; 64], one).expect("all of it");
+    memory.get(one, &mut back).expect("it is there again");
+    assert_eq!(back, [7; 64]);
+    // A transfer that was submitted before goes on, and no count of it stays.
+    assert_eq!(memory.get(two, &mut back), Err(BufferError::Lost));
+    drop(transfer);
+    blocks.iter().for_each(|block| memory.release(block.index));
+    assert_eq!((memory.live(), memory.get(one, &mut back)), (0, Err(super::freed(one.parts()))));
+    let next = memory.allocate(64).expect("room");
+    memory.put(&[1u8], memory.pointer::<u8>(next, 64)).expect("a new one was never lost");
 }
 
 /// Submitted transfers keep the memory of a dropped buffer, and no count of theirs stays.

@@ -24,7 +24,7 @@ impl Node {
         begin: Instant,
         runtime: Arc<Services>,
     ) -> Result<Self, Error> {
-        let options = options.within(|heap| link.copies(heap.start, heap.end - heap.start).is_ok());
+        let options = options.within(|heap| link.heap(heap.start, heap.end - heap.start).is_ok());
         let print_warnings = options.print_warnings;
         let Capabilities { doorbell, world, .. } = link.capabilities();
         // One without a doorbell runs in this process's waits, and one on a bus has its own processor.

@@ -2,6 +2,7 @@
 
 use super::{Features, Node};
 use crate::device::{Device, EpochInfo};
+use crate::link::Protocol;
 use crate::{BuildId, StreamInfo, TaskInfo};
 use hamr_comm::abi::ids::Isa;
 use hamr_comm::abi::version::AbiVersion;
@@ -18,6 +19,10 @@ pub struct DeviceInfo {
     pub node: u16,
     /// Kind of link.
     pub link: String,
+    /// How calls come to it.
+    pub protocol: Protocol,
+    /// The other end of a connection, where there is one: the address and port of a server.
+    pub remote: Option<String>,
     /// Instruction set.
     pub isa: Isa,
     /// Board.
@@ -46,7 +51,7 @@ pub struct DeviceInfo {
     pub epoch: u32,
     /// From its launch until it served, in this epoch.
     pub start: Duration,
-    /// The image's file, when the runtime loaded it.
+    /// The image's file, where it is known: that which the runtime loaded, or that was named for a device of others.
     pub image: Option<std::path::PathBuf>,
 }
 
@@ -71,14 +76,25 @@ impl Node {
         NodeState { info: self.info(), lost, streams: self.streams(), tasks: self.tasks() }
     }
 
+    /// The time of a message to the program at the other end of a connection and back, measured now, with both threads that
+    /// carry it. `None`: there is no connection, or no answer within half a second.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.device.link.round_trip()
+    }
+
     /// What the device reported of itself.
     pub fn info(&self) -> DeviceInfo {
         let Device { name, id, link, layout, .. } = &*self.device;
         let EpochInfo { record: epoch_info, start, running, .. } = self.device.epoch_info();
+        let build_id = BuildId::of(&epoch_info.build_id);
+        // One that was named for a device of others may be another.
+        let file = running.file.as_ref().filter(|file| file.build_id == build_id);
         DeviceInfo {
             name: name.clone(),
             node: id.0,
             link: link.kind().into(),
+            protocol: link.capabilities().protocol,
+            remote: link.remote().map(str::to_owned),
             isa: Isa(epoch_info.isa),
             board: epoch_info.board_name().into(),
             pid: epoch_info.pid,
@@ -90,10 +106,10 @@ impl Node {
             heap: self.device.memory.heap_len(),
             window: layout.window_len(),
             handlers: epoch_info.handlers,
-            build_id: BuildId::of(&epoch_info.build_id),
+            build_id,
             epoch: self.device.epoch.load(Ordering::Acquire),
             start,
-            image: running.file.as_ref().map(|file| file.path.clone()),
+            image: file.map(|file| file.path.clone()),
         }
     }
 }

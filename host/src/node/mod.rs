@@ -35,6 +35,7 @@ use crate::task_lines::tasks;
 use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, MemoryHook, SharedStream, StreamInfo, TaskInfo};
 use crate::{Stream, StreamOptions, SubmitError};
 use control::Control;
+use hamr_comm::abi::section::SectionKind;
 use hamr_comm::registry::Table;
 use hamr_comm::{Element, Handler};
 use std::sync::{Arc, Weak};
@@ -86,6 +87,7 @@ impl Node {
     /// The tasks of the device that wait, what each waits for, and where in its source: as the device
     /// saw them at its last look, at most 64 rounds or a sleep ago.
     pub fn tasks(&self) -> Vec<TaskInfo> {
+        self.device.link.refresh(SectionKind::TASKS);
         tasks(self.device.link.window(), &self.device.layout, &self.handlers())
     }
 

@@ -17,7 +17,7 @@ pub use address::{Address, NotAnAddress};
 pub use sysfs::{Candidate, candidates};
 
 use crate::launcher::{LaunchRequest, Launcher};
-use crate::link::{Capabilities, Link, Peer, wait_until_left};
+use crate::link::{Capabilities, Link, Peer, Protocol, wait_until_left};
 use crate::mapping::{map_revocable, map_window};
 use crate::{Error, Target};
 use card::{Card, Watcher};
@@ -277,14 +277,8 @@ impl Link for PciLink {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            host_maps_device: true,
-            device_reaches_host: false,
-            coherent: true,
-            line_read_atomic: false,
-            doorbell: self.card.registers.is_some() && self.function.has_interrupts(),
-            world: false,
-        }
+        let doorbell = self.card.registers.is_some() && self.function.has_interrupts();
+        Capabilities { doorbell, world: false, protocol: Protocol::Mapped }
     }
 
     fn window(&self) -> &Window<Shared> {
@@ -386,24 +380,24 @@ impl Link for PciLink {
         }
     }
 
-    fn is_back(&self, _limit: Duration) -> bool {
+    fn is_back(&self, _limit: Duration) -> Result<(), Option<String>> {
         if self.is_released.load(Ordering::Acquire) || self.card.is_taken() || !self.function.is_there() {
-            return false;
+            return Err(None);
         }
         if self.card.vfio.is_none() && self.take_again().is_err() {
-            return false;
+            return Err(None);
         }
         match self.card.load(0) {
-            NO_DEVICE => false,
-            MAGIC if HostHandshake::has_acknowledged(&self.card.window, Epoch(self.card.load(word::EPOCH))) => true,
+            NO_DEVICE => Err(None),
+            MAGIC if HostHandshake::has_acknowledged(&self.card.window, Epoch(self.card.load(word::EPOCH))) => Ok(()),
             // An image that runs there leaves the old epoch first.
             MAGIC => {
                 HostHandshake::close(&self.card.window);
                 self.notify();
-                false
+                Err(None)
             }
             // A reset took all memory.
-            _ => true,
+            _ => Ok(()),
         }
     }
 
@@ -477,6 +471,7 @@ mod tests {
                 heap_off: LEN,
                 cpu: None,
                 start_deadline: Duration::from_secs(5),
+                silence: Duration::from_secs(5),
             };
             PciLink::open(&request, address, Function::in_folder(folder.path().into()))
         };
@@ -514,18 +509,19 @@ mod tests {
             heap_off: LEN,
             cpu: None,
             start_deadline: Duration::from_secs(5),
+            silence: Duration::from_secs(5),
         };
         let link = PciLink::open(&request, address, Function::in_folder(path.clone())).expect("no host has it");
         let kept = link.window().keep_word(word::OPEN_QUEUES).expect("in the preamble");
         kept.word().store(7);
         std::fs::rename(&path, folder.path().join("gone")).expect("leaves the bus");
-        assert!(!link.is_back(Duration::ZERO));
+        assert!(link.is_back(Duration::ZERO).is_err());
         make();
         let other = File::options().read(true).write(true).open(path.join("resource2")).expect("it is there");
         flock(&other, FlockOperation::NonBlockingLockExclusive).expect("another host has it");
-        assert!(!link.is_back(Duration::ZERO));
+        assert!(link.is_back(Duration::ZERO).is_err());
         drop(other);
-        assert!(link.is_back(Duration::ZERO) && link.is_back(Duration::ZERO));
+        assert!((0..2).all(|_| link.is_back(Duration::ZERO).is_ok()));
         let first = |folder: &std::path::Path| {
             std::fs::read(folder.join("resource2")).expect("reads")[word::OPEN_QUEUES as usize]
         };

@@ -161,7 +161,10 @@ fn fill<H: Handler>(
             let block = device.memory.allocate(len as u64).map_err(no_room)?;
             message.uses.blocks[0] = Some(block);
             let written = device.memory.write_message(&block, pieces);
-            written.map_err(|e| SubmitError::NoRoom { site: site(), why: e.to_string() })?;
+            written.map_err(|e| match e {
+                crate::BufferError::Unreachable => SubmitError::DeviceLost { site: site(), why: e.to_string() },
+                e => SubmitError::NoRoom { site: site(), why: e.to_string() },
+            })?;
             message.push([block.off, len as u64]);
         }
         if let Some(reply) = reply {

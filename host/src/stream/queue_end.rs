@@ -296,7 +296,7 @@ impl QueueEnd {
             slot::Place::Buffer => match block {
                 Some(block) if fits(block.off, block.bytes) => {
                     long.resize(at.len as usize, 0);
-                    let copied = device.memory.read_message(block.off, &mut long);
+                    let copied = device.memory.read_message(&block, &mut long);
                     copied.is_ok() && !device.heap_is_released()
                 }
                 _ => false,

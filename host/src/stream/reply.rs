@@ -46,7 +46,7 @@ pub(crate) fn is_value<E>(outcome: &Result<Answer, CallError<E>>) -> bool {
 pub(super) fn is_lost<E>(device: &Device, outcome: &Result<Answer, CallError<E>>) -> bool {
     match outcome {
         // As `decode` has it.
-        Ok(Answer::Reply(reply)) if reply.broken().is_some() => device.heap_is_released(),
+        Ok(Answer::Reply(reply)) if reply.broken().is_some() => device.is_unreached(reply.hdr.place()),
         Ok(Answer::Reply(reply)) => {
             !reply.hdr.has(RepHdr::FAULT) && reply.hdr.status() == Status::CANCELLED && device.is_lost()
         }
@@ -111,8 +111,12 @@ fn decode<H: Handler>(device: &Device, reply: &ReplyCopy) -> Result<ValueOf<H>, 
     let corrupt = |what: &str| CallError::Corrupt(site(), format!("{what} ({:?})", reply.hdr).into());
     match reply.broken() {
         None => {}
-        Some(_) if device.heap_is_released() => {
-            return Err(CallError::DeviceLost(site(), device.loss_reason().into()));
+        Some(_) if device.is_unreached(reply.hdr.place()) => {
+            let why = Some(device.loss_reason()).filter(|why| !why.is_empty());
+            return Err(CallError::DeviceLost(
+                site(),
+                why.unwrap_or_else(|| "its memory is not reached any more".into()).into(),
+            ));
         }
         Some(what) => return Err(corrupt(what)),
     }

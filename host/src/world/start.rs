@@ -178,7 +178,10 @@ impl Seat<'_> {
         let Self { name, launcher, argument, file, .. } = self;
         let window_len = home.window.len();
         let image = file.as_ref();
-        let request = LaunchRequest { device: name, argument, image, window_len, heap_off, cpu, start_deadline };
+        // Ranks share memory, so nothing of them is a connection.
+        let silence = start_deadline;
+        let request =
+            LaunchRequest { device: name, argument, image, window_len, heap_off, cpu, start_deadline, silence };
         launcher.launch_rank(&request, home)
     }
 }

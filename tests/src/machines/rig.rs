@@ -42,6 +42,7 @@ impl Rig {
             heap_off: layout.heap().start,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
+            silence: devices::START_TIMEOUT,
         };
         let link = QemuLauncher::machine(*machine).launch(&request).expect("starts");
         let features = feature::TICKETS | feature::DEADLINES;

@@ -111,6 +111,7 @@ impl Rig {
             heap_off,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
+            silence: devices::START_TIMEOUT,
         };
         let link = PciLauncher.launch(&request).expect("a function");
         let (notifications, waits, is_deaf) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));

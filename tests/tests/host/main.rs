@@ -1,10 +1,12 @@
 //! The host library over devices of any kind, most of them inside of this process.
 
+mod breaks;
 mod failures;
 mod futures;
 mod hostile_host;
 mod loopback;
 mod loss;
 mod memory;
+mod mirrored;
 mod offload;
 mod streams;

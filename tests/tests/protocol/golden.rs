@@ -8,6 +8,7 @@
 //! with a wrong writer would pass.
 
 mod messages;
+mod network;
 mod structs;
 
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
@@ -38,7 +39,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 26] = [
+const FILES: [&str; 27] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
@@ -48,6 +49,7 @@ const FILES: [&str; 26] = [
     "flags",
     "gas",
     "image_note",
+    "network",
     "one_way",
     "plain_reply",
     "plain_request",

@@ -5,7 +5,10 @@
 //! No message is left unread for ever, and the waiting thread takes no message of a later task. Each
 //! rule is shown to be needed: without it one of the two happens.
 
-use std::collections::HashSet;
+use crate::states::{Model, STUCK, search};
+
+/// The waiting thread's fault.
+const WRONG: &str = "a message of a later task was taken";
 
 /// What a variant leaves out.
 #[derive(Clone, Copy, Default)]
@@ -18,7 +21,7 @@ struct Without {
     release_first: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Holder {
     None,
     Waiter,
@@ -26,7 +29,7 @@ enum Holder {
 }
 
 /// Steps of the device: it publishes, loads the wait word, waits for the reply.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum DeviceStep {
     Publish1,
     Check1,
@@ -40,7 +43,7 @@ enum DeviceStep {
     Done,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum WaiterStep {
     Waits,
     Holds,
@@ -53,7 +56,7 @@ enum WaiterStep {
     Gone,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum WorkerStep {
     Sleeps,
     Woken,
@@ -64,7 +67,7 @@ enum WorkerStep {
     LastLook,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct State {
     device: DeviceStep,
     waiter: WaiterStep,
@@ -127,7 +130,7 @@ impl State {
     }
 
     /// All states that one step leads to. `pipelined`: both messages are of the first task.
-    fn next(self, pipelined: bool, without: Without) -> Vec<Self> {
+    fn steps(self, pipelined: bool, without: Without) -> Vec<Self> {
         let mut next = Vec::new();
         let device = |device| Self { device, ..self };
         // The word may be seen before the replies that were published in front of it.
@@ -210,43 +213,45 @@ impl State {
     }
 }
 
-/// States in all, states in which nothing goes on and the device is not done, states in which the
-/// waiter took a message that was not its own.
-fn explore(pipelined: bool, without: Without) -> (usize, usize, usize) {
-    let (mut seen, mut open) = (HashSet::new(), vec![State::FIRST]);
-    let (mut stuck, mut wrong) = (0, 0);
-    while let Some(state) = open.pop() {
-        if !seen.insert(state) {
-            continue;
-        }
-        let next = state.next(pipelined, without);
-        stuck += usize::from(next.is_empty() && state.device != DeviceStep::Done);
-        wrong += usize::from(state.wrong);
-        open.extend(next);
+impl Model for State {
+    /// With both messages of the first task, or not.
+    type Without = (bool, Without);
+
+    fn next(&self, (pipelined, without): (bool, Without)) -> Vec<Self> {
+        self.steps(pipelined, without)
     }
-    (seen.len(), stuck, wrong)
+
+    fn fault(&self) -> Option<&'static str> {
+        self.wrong.then_some(WRONG)
+    }
+
+    fn is_done(&self) -> bool {
+        self.device == DeviceStep::Done
+    }
 }
 
 #[test]
 fn no_message_is_left_and_none_is_taken_for_another_task() {
     for pipelined in [false, true] {
-        let (states, stuck, wrong) = explore(pipelined, Without::default());
+        let states = search(State::FIRST, (pipelined, Without::default())).expect("the model holds");
         assert!(states > 100, "{states}");
-        assert_eq!((stuck, wrong), (0, 0), "pipelined: {pipelined}");
     }
 }
 
 #[test]
 fn one_notification_for_an_odd_value_is_not_enough() {
-    assert!(explore(false, Without { again: true, ..Without::default() }).1 > 0);
+    let without = Without { again: true, ..Without::default() };
+    assert_eq!(search(State::FIRST, (false, without)), Err(STUCK));
 }
 
 #[test]
 fn without_a_second_look_a_later_task_is_served() {
-    assert!(explore(false, Without { second_look: true, ..Without::default() }).2 > 0);
+    let without = Without { second_look: true, ..Without::default() };
+    assert_eq!(search(State::FIRST, (false, without)), Err(WRONG));
 }
 
 #[test]
 fn a_last_look_before_the_queue_is_given_up_is_too_early() {
-    assert!(explore(false, Without { release_first: true, ..Without::default() }).1 > 0);
+    let without = Without { release_first: true, ..Without::default() };
+    assert_eq!(search(State::FIRST, (false, without)), Err(STUCK));
 }

@@ -9,4 +9,7 @@ mod hostile;
 mod inspect;
 mod last_polls;
 mod migrate;
+mod mirror_models;
+mod mirrors;
 mod nested_model;
+mod states;

@@ -205,6 +205,7 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
         heap_off,
         cpu: None,
         start_deadline: devices::START_TIMEOUT,
+        silence: devices::START_TIMEOUT,
     };
     let (link, faults) = FaultInjector::new(WithoutDoorbell(ShmLauncher.launch(&request).expect("starts")));
     let node = devices::runtime().attach("silent", Box::new(link), options).expect("a device");

@@ -1,11 +1,14 @@
 //! Devices that are processes of their own, over shared memory.
 
+mod between;
 mod ends;
 mod foreign;
 mod garbage;
 mod images;
 mod keepers;
+mod mirrored;
 mod modules;
+mod network;
 mod plain;
 mod relay;
 mod relay_ends;
@@ -13,3 +16,4 @@ mod serve;
 mod sleep;
 mod start;
 mod stopped;
+mod tcp;

@@ -134,10 +134,19 @@ pub(super) const PROGRAMS: [Line; 13] = [
     ("`xacc_run`", "xacc_run", None),
 ];
 
+pub(super) const NETWORK: [Line; 6] = [
+    ("`tcp_ping_pong`", "tcp_ping_pong", None),
+    ("`tcp_call`", "tcp_call", None),
+    ("`tcp_offload`, 64 in flight", "tcp_offload", None),
+    ("`tcp_put` 1 MiB", "tcp_put", Some(("size", 1 << 20))),
+    ("`tcp_call_beside_put`", "tcp_call_beside_put", None),
+    ("`mirror_call_empty`", "mirror_call_empty", None),
+];
+
 /// The rows of `hamr bench` that the page and the charts need, each once.
 pub(super) fn rows() -> Vec<&'static str> {
     let calls = FLOORS.iter().chain(&CALLS).chain(&PIPELINES).chain(&TRANSFERS);
-    let lines = calls.chain(&TASKS).chain(&GASNET);
+    let lines = calls.chain(&TASKS).chain(&GASNET).chain(&NETWORK);
     let mut names = vec!["call_single", "call_window"];
     names.extend(lines.map(|(_, name, _)| *name));
     once(names)

@@ -2,13 +2,14 @@
 //! charts and the tables of `docs/performance.md` from the measurement.
 //!
 //! A launch is one run of `hamr bench` and one of each other system, so that all see the same
-//! spells of the machine. `rivals` and `system` are the others, `data` is what is kept, `charts`
+//! spells of the machine. `rivals`, `network` and `system` are the others, `data` is what is kept, `charts`
 //! and `page` with its `lines` show it, `svg` draws. With `--redraw` nothing is measured. `pairs` is a task
 //! of its own: whole programs beside the same in C.
 
 mod charts;
 mod data;
 mod lines;
+mod network;
 mod page;
 pub(crate) mod pairs;
 mod rivals;
@@ -17,6 +18,7 @@ mod system;
 
 use crate::{Error, child};
 use data::Data;
+use network::Calls;
 use rivals::{Rivals, Value};
 use std::path::PathBuf;
 use std::process::Command;
@@ -72,14 +74,15 @@ fn measure(launches: usize) -> Result<Data, Error> {
     let target = hamr_qemu::folders().first().cloned().unwrap_or_else(|| crate::root().join("target/hamr"));
     let rivals = Rivals::prepare(&target, cpus);
     let mut data = Data::new(launches);
-    for what in &rivals.missing {
+    let calls = Calls::prepare(&target, cpus);
+    for what in rivals.missing.iter().chain(&calls.missing) {
         println!("left out: {what}");
         data.add_missing(what);
     }
     for launch in 1..=launches {
         println!("launch {launch} of {launches}");
         bench(&mut data, &["--only", &lines::rows().join(",")])?;
-        others(&mut data, &rivals, cpus);
+        others(&mut data, &rivals, &calls, cpus);
         if launch <= PROGRAM_LAUNCHES {
             bench(&mut data, &["--only", &lines::programs().join(",")])?;
         }
@@ -116,14 +119,19 @@ fn bench(data: &mut Data, arguments: &[&str]) -> Result<(), Error> {
 type Measure<'m> = &'m dyn Fn() -> Result<Vec<Value>, Error>;
 
 /// One run of each other system.
-fn others(data: &mut Data, rivals: &Rivals, cpus: Cpus) {
+fn others(data: &mut Data, rivals: &Rivals, calls: &Calls, cpus: Cpus) {
     let own = || {
         let rows = system::descriptors(cpus).map_err(|e| Error::Failed(e.to_string()))?;
         Ok(rows.map(|(system, value)| Value { system, what: "size", number: 8, value }).to_vec())
     };
     let ucx: Vec<_> = (0..rivals.ucx_tests()).map(|which| move || rivals.ucx(which)).collect();
-    let mpi = || rivals.mpi();
+    let (mpi, over_tcp) = (|| rivals.mpi(), (|| calls.measure(), || rivals.mpi_over_tcp(), || rivals.ucx_over_tcp()));
     let mut systems: Vec<(&str, Measure<'_>)> = vec![("pipes and eventfds", &own), ("OpenMPI", &mpi)];
+    systems.extend([
+        ("gRPC, tarpc", &over_tcp.0 as Measure<'_>),
+        ("OpenMPI, TCP", &over_tcp.1),
+        ("UCX, TCP", &over_tcp.2),
+    ]);
     systems.extend(ucx.iter().map(|test| ("UCX", test as Measure<'_>)));
     for (name, measure) in systems {
         if let Err(error) = in_one_spell(data, cpus, measure) {

@@ -2,7 +2,8 @@
 //! `<!-- begin NAME -->` and `<!-- end NAME -->`.
 
 use super::data::{Data, Figure};
-use super::lines::{CALLS, FLOORS, GASNET, Line, PIPELINES, PROGRAMS, TASKS, TRANSFERS};
+use super::lines::{CALLS, FLOORS, GASNET, Line, NETWORK, PIPELINES, PROGRAMS, TASKS, TRANSFERS};
+use super::network;
 use crate::Error;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ pub(super) const PAGES: [&str; 2] = ["docs/performance.md", "README.md"];
 /// Makes a part.
 type Part = fn(&Data) -> String;
 
-const PARTS: [(&str, Part); 13] = [
+const PARTS: [(&str, Part); 15] = [
     ("machine", machine),
     ("floors", |data| table(data, &FLOORS)),
     ("calls", |data| table(data, &CALLS)),
@@ -24,6 +25,8 @@ const PARTS: [(&str, Part); 13] = [
     ("tasks", |data| table(data, &TASKS)),
     ("gasnet", |data| table(data, &GASNET)),
     ("programs", |data| table(data, &PROGRAMS)),
+    ("network", |data| table(data, &NETWORK)),
+    ("network systems", network::table),
     ("systems", systems),
     ("instructions", instructions),
     ("machines", machines),
@@ -45,7 +48,12 @@ pub(super) fn fill(text: &str, data: &Data) -> Result<String, Error> {
 }
 
 /// A row in a spell; one that does not depend on the spell, in any.
-fn find<'d>(data: &'d Data, spell: &str, name: &str, vary: Option<(&'static str, u32)>) -> Option<Figure<'d>> {
+pub(super) fn find<'d>(
+    data: &'d Data,
+    spell: &str,
+    name: &str,
+    vary: Option<(&'static str, u32)>,
+) -> Option<Figure<'d>> {
     let vary: Vec<(&str, Value)> = vary.map(|(field, value)| (field, json!(value))).into_iter().collect();
     let in_spell = [&vary[..], &[("spell", json!(spell))]].concat();
     data.row(name, &in_spell).or_else(|| data.row(name, &vary))
@@ -70,7 +78,7 @@ fn table(data: &Data, lines: &[Line]) -> String {
 
 /// The labels of lines without a figure: a row whose fields are not those of its line.
 pub(super) fn empty_lines(data: &Data) -> Vec<String> {
-    let tables: [&[Line]; 7] = [&FLOORS, &CALLS, &PIPELINES, &TRANSFERS, &TASKS, &GASNET, &PROGRAMS];
+    let tables: [&[Line]; 8] = [&FLOORS, &CALLS, &PIPELINES, &TRANSFERS, &TASKS, &GASNET, &NETWORK, &PROGRAMS];
     let lines = tables.into_iter().flatten();
     let is_empty = |(_, name, vary): &&Line| ["near", "far"].iter().all(|s| find(data, s, name, *vary).is_none());
     lines.filter(is_empty).map(|(label, ..)| (*label).to_owned()).collect()
@@ -165,7 +173,7 @@ fn systems(data: &Data) -> String {
     };
     let rate = |spell: &str| find(data, spell, "call_async", None)?.value();
     text += &format!("| **hamr**, calls with results | {} |\n", cells(&own, &rate));
-    for system in data.systems() {
+    for system in data.systems().into_iter().filter(|system| !network::has(data, system)) {
         let of = |what: &str, spell: &str, number: f64| {
             data.system(system, what, spell).into_iter().find(|(at, _)| *at == number).map(|(_, value)| value)
         };
@@ -212,7 +220,7 @@ fn machines(data: &Data) -> String {
 }
 
 /// A time in the unit in which it has few digits; nanoseconds have none.
-fn time(ns: f64) -> String {
+pub(super) fn time(ns: f64) -> String {
     match ns {
         _ if ns >= 1e4 => format!("{:.0} µs", ns / 1e3),
         _ => format!("{ns:.0}"),

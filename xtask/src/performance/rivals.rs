@@ -19,6 +19,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SIZES: [usize; 4] = [8, 64, 512, 1024];
 /// Its flow control windows.
 const WINDOWS: [usize; 4] = [1, 4, 16, 64];
+/// The transports within one machine, as OpenMPI's arguments and UCX's variables.
+const SHARED_MPI: [&str; 3] = ["--mca", "btl", "self,vader"];
+const SHARED_UCX: [(&str, &str); 1] = [("UCX_TLS", "posix,self")];
 /// Ports by which UCX's two sides find each other begin here, below those that the system lends.
 const PORTS: u16 = 20_000;
 
@@ -98,19 +101,29 @@ impl Rivals {
 
     /// What starts two processes of a program, whose name and arguments follow.
     pub(super) fn run_two(&self) -> Command {
+        self.run_two_over(&SHARED_MPI)
+    }
+
+    /// The same over transports that these arguments name.
+    fn run_two_over(&self, transports: &[&str]) -> Command {
         let mut run = self.command("orterun");
         run.env("OPAL_PREFIX", self.root.join("usr"));
         // Its launcher refuses the superuser otherwise, and complains of a library it does without.
         run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         run.env("PMIX_MCA_pcompress_base_silence_warning", "1");
-        run.args(["--bind-to", "none", "-n", "2", "--mca", "pml", "ob1", "--mca", "btl", "self,vader"]);
+        run.args(["--bind-to", "none", "-n", "2", "--mca", "pml", "ob1"]).args(transports);
         run
     }
 
     /// OpenMPI's round trips and rates.
     pub(super) fn mpi(&self) -> Result<Vec<Value>, crate::Error> {
+        self.mpi_over(&SHARED_MPI)
+    }
+
+    /// The same over other transports.
+    pub(super) fn mpi_over(&self, transports: &[&str]) -> Result<Vec<Value>, crate::Error> {
         let Some(program) = &self.mpi else { return Ok(Vec::new()) };
-        let mut run = self.run_two();
+        let mut run = self.run_two_over(transports);
         run.arg(program).args([self.cpus.host.to_string(), self.cpus.device.to_string()]);
         Ok(rows_of_mpi(&child::capture(&mut run, LIMIT)?))
     }
@@ -124,9 +137,7 @@ impl Rivals {
     pub(super) fn ucx(&self, which: usize) -> Result<Vec<Value>, crate::Error> {
         let value = match (SIZES.get(which), WINDOWS.get(which.wrapping_sub(SIZES.len()))) {
             (Some(&number), _) => {
-                let test = ["-t", "ucp_am_lat", "-n", "20000", "-w", "2000", "-s", &number.to_string()];
-                // What it calls latency is half of a round trip, in microseconds.
-                let value = column(&self.ucx_once(&test)?, 1) * 2000.0;
+                let value = self.ucx_latency(number, &SHARED_UCX)?;
                 Value { system: "UCX", what: "size", number, value }
             }
             (None, Some(&number)) => {
@@ -134,7 +145,7 @@ impl Rivals {
                 let test = ["-t", "am_bw", "-x", "posix", "-d", "memory", "-n", "100000", "-w", "2000", "-s", "8"];
                 let test = [&test[..], &["-W", &window]].concat();
                 // The median time per message: a rate over all would count what else this machine does.
-                let value = 1e6 / column(&self.ucx_once(&test)?, 1);
+                let value = 1e6 / column(&self.ucx_once(&test, &SHARED_UCX)?, 1);
                 Value { system: "UCX", what: "window", number, value }
             }
             (None, None) => return Ok(Vec::new()),
@@ -142,11 +153,18 @@ impl Rivals {
         Ok(Some(value).into_iter().filter(|value| value.value.is_finite()).collect())
     }
 
-    fn ucx_once(&self, test: &[&str]) -> Result<String, crate::Error> {
+    /// Nanoseconds of a round trip of active messages of so many bytes.
+    pub(super) fn ucx_latency(&self, size: usize, transports: &[(&str, &str)]) -> Result<f64, crate::Error> {
+        let test = ["-t", "ucp_am_lat", "-n", "20000", "-w", "2000", "-s", &size.to_string()];
+        // What it calls latency is half of a round trip, in microseconds.
+        Ok(column(&self.ucx_once(&test, transports)?, 1) * 2000.0)
+    }
+
+    fn ucx_once(&self, test: &[&str], transports: &[(&str, &str)]) -> Result<String, crate::Error> {
         let port = self.port.replace(self.port.get() + 1).to_string();
         let side = |cpu: usize| {
             let mut command = self.command("ucx_perftest");
-            command.env("UCX_TLS", "posix,self").env("UCX_LOG_LEVEL", "fatal");
+            command.envs(transports.iter().copied()).env("UCX_LOG_LEVEL", "fatal");
             command.args(["-p", &port, "-f", "-c", &cpu.to_string()]).stderr(Stdio::null());
             command
         };

@@ -1,8 +1,8 @@
 //! Step `tests`: runs nextest and reports in one line where it failed: in which module of which
 //! binary, so that the name of a machine's module shows which machine fails.
 
-use super::Outcome;
 use super::changed::Scope;
+use super::{Outcome, matrix};
 use crate::machines::{MACHINES, can_run};
 use crate::{child, image, in_ci};
 use std::collections::BTreeMap;
@@ -32,7 +32,12 @@ pub(crate) fn step(scope: &Scope) -> Outcome {
     if let Some(filter) = filter(missing.is_some() && !in_ci(), scope) {
         command.args(["-E", &filter, "--no-tests", "pass"]);
     }
-    let (result, lines) = child::run_keeping(&mut command, LIMIT, |line| is_summary(line) || failed_in(line).is_some());
+    let (result, lines) = child::run_keeping(&mut command, LIMIT, |line| {
+        is_summary(line) || failed_in(line).is_some() || matrix::is_case(line)
+    });
+    if let Some(table) = matrix::table(&lines) {
+        println!("{table}");
+    }
     let summary = lines.iter().rfind(|line| is_summary(line)).map(|line| line.trim().to_owned());
     match result {
         Ok(()) => missing.unwrap_or_else(|| Outcome::Passed(summary.unwrap_or_default())),
@@ -65,21 +70,29 @@ fn blame(lines: &[String]) -> Option<String> {
     (total > 0).then(|| format!("{total} failed: {}", modules.join(", ")))
 }
 
-fn is_summary(line: &str) -> bool {
+pub(super) fn is_summary(line: &str) -> bool {
     line.trim_start().starts_with("Summary [")
 }
 
-/// The binary, without its package, and of an integration test the module in it, from a line that reports a
-/// failed test: `FAIL [   0.1s] (2/8) hamr-tests::qemu aarch64::values::inline`.
-fn failed_in(line: &str) -> Option<String> {
+/// How a test ended, its binary and the test, from a line about one.
+pub(super) fn told(line: &str) -> Option<(&str, &str, &str)> {
     let (status, rest) = line.trim_start().split_once(" [")?;
-    let is_failure = status.contains("FAIL") || status == "TIMEOUT" || status == "ABORT" || status.starts_with("SIG");
-    let (_, rest) = rest.split_once("] ").filter(|_| is_failure)?;
+    let (_, rest) = rest.split_once("] ")?;
     let rest = match rest.strip_prefix('(') {
         Some(counted) => counted.split_once(") ")?.1,
         None => rest,
     };
     let (binary, test) = rest.split_once(' ')?;
+    Some((status, binary, test))
+}
+
+/// The binary, without its package, and of an integration test the module in it, from a line that reports a
+/// failed test: `FAIL [   0.1s] (2/8) hamr-tests::qemu aarch64::values::inline`.
+fn failed_in(line: &str) -> Option<String> {
+    let (status, binary, test) = told(line)?;
+    if !(status.contains("FAIL") || status == "TIMEOUT" || status == "ABORT" || status.starts_with("SIG")) {
+        return None;
+    }
     let Some((_, binary)) = binary.rsplit_once("::") else { return Some(binary.to_owned()) };
     let module = test.split_once("::").filter(|_| !binary.contains('/'));
     Some(module.map_or_else(|| binary.to_owned(), |(module, _)| format!("{binary}::{module}")))

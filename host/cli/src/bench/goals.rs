@@ -63,6 +63,11 @@ impl Goal {
             ("xacc_reflect" | "xacc_gmove", _) => Some(AtLeast(0.9)),
             ("xacc_ranks", _) => Some(AtMost(1.3)),
             ("xacc_run", _) => Some(AtMost(3.0)),
+            ("mirror_call_empty", _) => Some(AtMost(4.0)),
+            ("tcp_call", _) => Some(AtMost(1.3)),
+            ("tcp_offload", _) => Some(AtLeast(0.7)),
+            ("tcp_put", _) => Some(AtLeast(0.9)),
+            ("tcp_call_beside_put", _) => Some(AtMost(3.0)),
             ("call_empty_vs_shm", _) => Some(AtMost(3.0)),
             _ => None,
         }

@@ -146,7 +146,7 @@ impl Link for ManualLink {
         "manual"
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { host_maps_device: true, coherent: true, ..Capabilities::default() }
+        Capabilities::default()
     }
     fn window(&self) -> &Window<Shared> {
         &self.window

@@ -32,9 +32,7 @@ impl Machine {
                     .into(),
             );
         };
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(host);
-        rustix::thread::sched_setaffinity(None, &set)?;
+        pin_to(&[host])?;
         let among = |list: &str| {
             let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{host}/{list}")).ok()?;
             Some(contains(text.trim(), device))
@@ -61,6 +59,16 @@ impl Machine {
     /// The device's processor.
     pub(crate) fn device(&self) -> usize {
         self.device
+    }
+
+    /// Lets this thread run on both processors, and what it starts from now on.
+    pub(crate) fn spread(&self) -> Result<(), BoxError> {
+        pin_to(&[self.host, self.device])
+    }
+
+    /// Puts this thread on the host's processor again.
+    pub(crate) fn gather(&self) -> Result<(), BoxError> {
+        pin_to(&[self.host])
     }
 
     /// Notes a repetition's floor.
@@ -116,6 +124,12 @@ impl Machine {
         }
         text
     }
+}
+
+fn pin_to(cpus: &[usize]) -> Result<(), BoxError> {
+    let mut set = rustix::thread::CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(*cpu));
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
 /// Name, family and model, as the system has them.

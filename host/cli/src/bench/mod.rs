@@ -6,13 +6,14 @@
 //! and the device is launched several times.
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
-//! `worlds`, `gas`, `xacc`, `growth` and `modules` measure; `table`, `row`, `goals` and `stats` make figures of samples;
+//! `worlds`, `gas`, `xacc`, `growth`, `modules` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
 //! `machine` is what the figures belong to; `instructions` counts instead of measuring, by `callgrind`.
 
 mod ahead;
 mod both_ends;
 mod callgrind;
 mod calls;
+mod exchange;
 mod floors;
 mod gas;
 mod gas_count;
@@ -22,6 +23,7 @@ mod instructions;
 mod logging;
 mod machine;
 mod modules;
+mod network;
 mod row;
 mod rows;
 mod sleeping;
@@ -203,6 +205,7 @@ fn measure(
     }
     if device == SHM {
         growth::measure(runtime, device, image, &growing, table, wanted)?;
+        network::measure(runtime, image, global, machine, table, wanted)?;
     }
     if device == SHM && wanted("xacc_run") {
         xacc::run(runtime, machine, table)?;

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 83] = [
+const ALL: [(&str, By); 89] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -102,6 +102,12 @@ const ALL: [(&str, By); 83] = [
     ("xacc_run", By::Other),
     ("load_module", By::Other),
     ("load_image", By::Other),
+    ("mirror_call_empty", By::Other),
+    ("tcp_ping_pong", By::Other),
+    ("tcp_call", By::Other),
+    ("tcp_offload", By::Other),
+    ("tcp_put", By::Other),
+    ("tcp_call_beside_put", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.

@@ -6,9 +6,11 @@ mod call;
 mod common;
 mod examples;
 mod inputs;
+mod keys;
 mod modules;
 mod run;
 mod serve;
+mod tcp;
 mod top;
 
 use common::{Run, Sparse, Vectors, hamr, image, spawn, until};

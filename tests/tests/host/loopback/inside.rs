@@ -36,7 +36,8 @@ fn looks_below_its_view(cx: &mut Context, buffer: BufferPtr<u64>, heap: [u64; 2]
     window.read_bytes(0, &mut bytes).expect("inside");
     let in_window = bytes.chunks_exact(8).any(|word| word == PATTERN.to_ne_bytes());
     let [off, len] = heap;
-    let copied = link.copies(off, len).is_ok_and(|copies| {
+    let copied = link.heap(off, len).is_ok_and(|heap| {
+        let copies = heap.copies().expect("mapped");
         let written = copies.write_bytes(0, &[0; 64]).is_ok() || copies.words(0, 1).is_ok();
         written || copies.read_bytes(0, &mut [0; 64]).is_ok()
     });
@@ -55,8 +56,8 @@ fn the_window_of_a_link_ends_where_views_begin() {
     assert_eq!(node.sync(looks_below_its_view::with(buffer.ptr(), [off, len])).expect("runs"), (PATTERN, false, false));
     assert_eq!(node.read(buffer.ptr()).expect("free again"), [PATTERN; 8]);
     // Not inside of a handler there are copies, and none of what is before the heap.
-    assert!(link.copies(off, len).expect("the heap").read_bytes(0, &mut [0; 64]).is_ok());
-    assert!(link.copies(off - 64, len).is_err() && link.window().part(0, off + 64).is_err());
+    assert!(link.heap(off, len).expect("the heap").copies().expect("mapped").read_bytes(0, &mut [0; 64]).is_ok());
+    assert!(link.heap(off - 64, len).is_err() && link.window().part(0, off + 64).is_err());
 }
 
 /// Whatever the program writes into the preamble, the device makes no view of what the link's window covers.

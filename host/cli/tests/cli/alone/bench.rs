@@ -73,15 +73,33 @@ fn rows_of_copies_tasks_worlds_and_barriers_have_values() {
         ("xacc_reflect", Some("memcpy")),
         ("xacc_gmove", Some("memcpy")),
     ];
-    let only = ROWS.map(|(name, _)| name).join(",");
-    let rows = rows(&hamr(&["bench", "--json", "--launches", "1", "--only", &only]));
-    for (name, beside) in ROWS {
-        let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name} is missing"));
-        assert_eq!(row["beside"].as_str(), beside, "{row}");
+    have_values(&ROWS);
+}
+
+/// Each of these rows, and what it stands beside.
+fn have_values(expected: &[(&str, Option<&str>)]) {
+    let only: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    let rows = rows(&hamr(&["bench", "--json", "--launches", "1", "--only", &only.join(",")]));
+    for (name, beside) in expected {
+        let row = rows.iter().find(|row| row["name"] == *name).unwrap_or_else(|| panic!("{name} is missing"));
+        assert_eq!(row["beside"].as_str(), *beside, "{row}");
         let is_positive = |field: &str| row[field].as_f64().is_some_and(|v| v > 0.0);
         assert!(["p50_ns", "gb_s", "rate"].into_iter().any(is_positive), "{row}");
         assert_eq!(row["ratio"].is_number(), beside.is_some(), "{row}");
     }
+}
+
+/// Without `tcp_call_beside_put`, which takes memory.
+#[test]
+fn rows_of_a_network_have_values() {
+    const ROWS: [(&str, Option<&str>); 5] = [
+        ("mirror_call_empty", Some("one line")),
+        ("tcp_ping_pong", None),
+        ("tcp_call", Some("TLS and a line")),
+        ("tcp_offload", Some("TLS, batches")),
+        ("tcp_put", Some("TLS")),
+    ];
+    have_values(&ROWS);
 }
 
 #[test]

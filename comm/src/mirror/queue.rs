@@ -1,0 +1,205 @@
+//! The two ends of one queue pair of a mirror, each in its copy, and what is outstanding between them.
+//!
+//! Replies are looked for in the order of their requests, but for those that are UNORDERED: a requester takes a ring for
+//! answered when its newest message is, and whatever was submitted before for complete when a later reply is there. An
+//! outstanding request's header is compared until its reply, for CANCEL.
+
+use super::Half;
+use crate::am::{Responder, SlotAccess, Slots};
+use alloc::vec::Vec;
+use hamr_shared_abi::ids::Epoch;
+use hamr_shared_abi::slot::{INLINE_WORDS, Place, RepHdr, ReqHdr, SECOND_WORDS};
+use hamr_shared_abi::sync::Coherent;
+use hamr_shared_abi::window::{Queue, Slot};
+
+/// A request that was carried and not answered, or the ticket slot of one.
+struct Outstanding {
+    slot: u32,
+    word: u32,
+    hdr: ReqHdr,
+    /// The number of its ticket slot.
+    ticket: Option<u32>,
+}
+
+/// At most one for each slot, in the order of the requests.
+#[derive(Default)]
+struct Calls(Vec<Outstanding>);
+
+impl Calls {
+    /// A request is carried. A slot's last one is over, whatever a peer says.
+    fn begin<K>(&mut self, half: &Half, slots: &Queue<K>) {
+        let hdr = ReqHdr(half.hdr);
+        let ticket = ticket_of(half, slots);
+        let number = ticket.map(|(number, _)| number);
+        self.0.retain(|call| call.slot != half.slot && Some(call.slot) != number);
+        self.0.push(Outstanding { slot: half.slot, word: half.word, hdr, ticket: number });
+        if let Some((slot, word)) = ticket {
+            self.0.push(Outstanding { slot, word, hdr, ticket: None });
+        }
+    }
+
+    fn find(&self, half: &Half) -> Option<usize> {
+        self.0.iter().position(|call| call.slot == half.slot && call.word == half.word)
+    }
+
+    /// Its reply is carried. Without TAKEN the ticket slot was not used.
+    fn end(&mut self, index: usize, reply: RepHdr) {
+        let call = self.0.remove(index);
+        if let Some(ticket) = call.ticket.filter(|_| !reply.has(RepHdr::TAKEN)) {
+            self.0.retain(|other| other.slot != ticket);
+        }
+    }
+}
+
+/// Slots of a queue pair, by number.
+fn count<K>(slots: &Queue<K>) -> u32 {
+    1 + slots.ring_len() + slots.ticket_slots()
+}
+
+fn slot<K>(slots: &Queue<K>, number: u32) -> Option<Slot<'_, Coherent>> {
+    match number.checked_sub(1) {
+        None => Some(slots.hot()),
+        Some(i) if i < slots.ring_len() => Some(slots.ring(i)),
+        Some(i) => slots.ticket_slot(i - slots.ring_len()),
+    }
+}
+
+/// The number of a TICKET request's ticket slot, and the word of the reply there (abi §4.4).
+fn ticket_of<K>(half: &Half, slots: &Queue<K>) -> Option<(u32, u32)> {
+    let hdr = ReqHdr(half.hdr);
+    let [first, second, ..] = half.payload;
+    let number = 1 + slots.ring_len() + (second & 0xFFFF) as u32;
+    let is_there = hdr.has(ReqHdr::TICKET) && hdr.has(ReqHdr::EXT) && number < count(slots);
+    is_there.then_some((number, (first >> 32) as u32))
+}
+
+/// The slot whose chunk has the request's arguments, and their bytes. `None`: it has no chunk, or names more than there
+/// is, which its responder refuses.
+fn chunk_of<K>(half: &Half, slots: &Queue<K>) -> Option<(u32, usize)> {
+    let hdr = ReqHdr(half.hdr);
+    let at = if hdr.has(ReqHdr::EXT) { 3 } else { 1 };
+    let len = usize::try_from(*half.payload.get(at)?).ok()?;
+    let is_there = hdr.place() == Place::Chunk && len <= slots.req_chunk_len();
+    is_there.then(|| (ticket_of(half, slots).map_or(half.slot, |(number, _)| number), len))
+}
+
+/// The end in the requester's copy.
+pub(super) struct Requests<K> {
+    responder: Responder<Queue<K>>,
+    calls: Calls,
+}
+
+impl<K> Requests<K> {
+    /// At the start of `epoch`.
+    pub(super) fn new(slots: Queue<K>, epoch: Epoch) -> Self {
+        Self { responder: Responder::new(slots, epoch), calls: Calls::default() }
+    }
+
+    /// The next CANCEL or request, and its chunk.
+    pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
+        bytes.clear();
+        for call in &mut self.calls.0 {
+            let hdr = slot(self.responder.slots(), call.slot).map_or(0, SlotAccess::req_hdr);
+            if ReqHdr(hdr).has(ReqHdr::CANCEL) && !call.hdr.has(ReqHdr::CANCEL) {
+                call.hdr = call.hdr.with(ReqHdr::CANCEL);
+                let (payload, second) = ([0; INLINE_WORDS], [0; SECOND_WORDS]);
+                let Outstanding { slot, word, hdr, .. } = *call;
+                return Some(Half { queue, of_host, header_alone: true, slot, hdr: hdr.0, word, payload, second });
+            }
+        }
+        let found = self.responder.next(true)?;
+        let at = self.responder.slot(found.slot);
+        let hdr = at.req_hdr();
+        let mut second = [0; SECOND_WORDS];
+        let slots = self.responder.slots();
+        if found.slot == 0 && ReqHdr(hdr).has_second_line() {
+            slots.read_second(&mut second);
+        }
+        let payload = at.request_words();
+        let half =
+            Half { queue, of_host, header_alone: false, slot: found.slot, hdr, word: found.seq, payload, second };
+        if let Some((number, len)) = chunk_of(&half, slots) {
+            bytes.resize(len, 0);
+            slots.read_request_chunk(number, bytes)?;
+        }
+        self.calls.begin(&half, slots);
+        Some(half)
+    }
+
+    /// Publishes the reply to an outstanding request. `None`: it does not fit this copy.
+    pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<()> {
+        let Some(index) = self.calls.find(half) else { return Some(()) };
+        let (slots, hdr) = (self.responder.slots(), RepHdr(half.hdr));
+        let at = slot(slots, half.slot)?;
+        if !bytes.is_empty() {
+            slots.write_reply_chunk(half.slot, bytes)?;
+        }
+        at.write_reply(half.payload.get(..hdr.len().div_ceil(8)).unwrap_or(&half.payload));
+        at.publish_reply(half.hdr, half.word);
+        self.calls.end(index, hdr);
+        Some(())
+    }
+}
+
+/// The end in the responder's copy.
+pub(super) struct Replies<K> {
+    slots: Queue<K>,
+    calls: Calls,
+}
+
+impl<K> Replies<K> {
+    pub(super) fn new(slots: Queue<K>) -> Self {
+        Self { slots, calls: Calls::default() }
+    }
+
+    /// Publishes a request, or CANCEL in the header of an outstanding one. `None`: it does not fit this copy.
+    pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<()> {
+        let at = slot(&self.slots, half.slot)?;
+        if half.header_alone {
+            if self.calls.find(half).is_some() {
+                at.set_req_hdr(at.req_hdr() | ReqHdr::CANCEL);
+            }
+            return Some(());
+        }
+        if half.slot == 0 && ReqHdr(half.hdr).has_second_line() {
+            self.slots.write_second(bytemuck::cast_slice(&half.second));
+        }
+        if let Some((number, _)) = chunk_of(half, &self.slots) {
+            self.slots.write_request_chunk(number, &[bytes])?;
+        }
+        if let Some((number, _)) = ticket_of(half, &self.slots) {
+            // Before the request, so that no CANCEL of an earlier call is there (rule 13).
+            slot(&self.slots, number)?.set_req_hdr(half.hdr);
+        }
+        at.write_request(&half.payload);
+        at.publish_request(half.hdr, half.word);
+        self.calls.begin(half, &self.slots);
+        Some(())
+    }
+
+    /// The next reply, and its chunk.
+    pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
+        bytes.clear();
+        let mut is_behind = false;
+        for (index, call) in self.calls.0.iter().enumerate() {
+            if !call.hdr.has(ReqHdr::UNORDERED) && core::mem::replace(&mut is_behind, true) {
+                continue;
+            }
+            let Outstanding { slot: number, word, .. } = *call;
+            let Some(at) = slot(&self.slots, number) else { continue };
+            let Some(hdr) = at.rep_hdr_of(word) else { continue };
+            let payload = at.reply_words();
+            if RepHdr(hdr).place() == Place::Chunk
+                && let Ok(len) = usize::try_from(payload[1])
+                && len <= self.slots.rep_chunk_len()
+            {
+                bytes.resize(len, 0);
+                self.slots.read_reply_chunk(number, bytes)?;
+            }
+            self.calls.end(index, RepHdr(hdr));
+            let second = [0; SECOND_WORDS];
+            return Some(Half { queue, of_host, header_alone: false, slot: number, hdr, word, payload, second });
+        }
+        None
+    }
+}

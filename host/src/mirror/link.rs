@@ -1,0 +1,410 @@
+//! The host's end: a link whose window is this program's own copy.
+
+use super::carry::{FarSide, run};
+use super::rings::Brought;
+use crate::Error;
+use crate::doorbells::event;
+use crate::link::{Capabilities, FarHeap, Heap, Link, Peer, Protocol, wait_until_left};
+use crate::mapping::map_window;
+use crate::memfd::make_window;
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::{DeviceState, FOR_EVER, HostState, PREAMBLE_BYTES, word};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::task_line::TaskLine;
+use hamr_comm::abi::tasks::TasksLayout;
+use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
+use hamr_comm::am::patience;
+use hamr_comm::handshake::HostHandshake;
+use hamr_comm::mirror::{Body, HostCopy, Looks, Lost, Message, Mirror};
+use hamr_qemu::origin::Origin;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long what people look at may take to come.
+const LOOK_LIMIT: Duration = Duration::from_millis(500);
+/// The same of what stands in an error.
+const TASKS_LIMIT: Duration = Duration::from_millis(50);
+/// A device that is asked to leave has so long.
+const LEAVE_LIMIT: Duration = Duration::from_secs(3);
+const RELEASED: &str = "this program has released it";
+
+/// What link and thread share.
+struct Carrier {
+    near: Window<Shared>,
+    /// Readable when something was put into the near window.
+    notified: Arc<OwnedFd>,
+    /// Wakes the thread.
+    kick: OwnedFd,
+    heap: Arc<dyn FarHeap>,
+    /// [`State::asks`] or the end is to be looked at.
+    is_asked: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Why nothing is carried any more. Then there is no thread.
+    lost: Option<String>,
+    /// A thread looks for the device.
+    connects: bool,
+    /// It was found again, and nothing was asked of it since.
+    is_new: bool,
+    looks: Arc<Looks>,
+    /// How the device has ended.
+    end: Option<String>,
+    /// A new start is to be asked for;
+    asks: bool,
+    /// or was, by a caller who may have waited for less long than it takes.
+    is_asked: bool,
+    /// What came back.
+    renewed: Option<Result<(), String>>,
+    released: bool,
+}
+
+/// Finds the device, and has a thread that carries.
+type Connect = Box<dyn Fn(&Arc<Carrier>, Duration) -> Result<(), String> + Send + Sync>;
+
+/// A device that shares no memory with this program.
+pub struct MirrorLink {
+    kind: String,
+    remote: String,
+    /// The near window's file.
+    _memory: OwnedFd,
+    carrier: Arc<Carrier>,
+    connect: Connect,
+    window_len: u64,
+    log: Mutex<Brought>,
+    trace: Mutex<Brought>,
+    origin: Origin,
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn wake(fd: &OwnedFd) {
+    // The only error is a counter at its end, and then it is readable.
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+}
+
+impl MirrorLink {
+    /// To the device that `far` finds in the program `remote`, within the time that it is given: at once, and when it was lost and
+    /// is to be there again. Its window has `window_len` bytes, and its heap is reached by `heap`. What an earlier host has left comes
+    /// within `limit`.
+    ///
+    /// # Errors
+    /// No device, or it does not answer; no thread, no descriptor.
+    pub fn start<D: FarSide + 'static>(
+        (kind, remote): (&str, &str),
+        window_len: u64,
+        far: impl Fn(Duration) -> Result<D, String> + Send + Sync + 'static,
+        heap: Arc<dyn FarHeap>,
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let make = || event().map_err(Error::os("making a doorbell"));
+        // In a file, so that `inspect` finds it. Pages of the heap are never touched, so they take no memory.
+        let memory = make_window(&format!("{kind}:{remote}"), window_len)?;
+        let near = map_window(&memory, window_len, true)?;
+        let (notified, kick) = (Arc::new(make()?), make()?);
+        let connect = move |carrier: &Arc<Carrier>, limit: Duration| {
+            let begin = Instant::now();
+            let mut far = far(limit)?;
+            let lost = |Lost(why)| why;
+            let near = carrier.near.part(0, window_len).map_err(|e| e.to_string())?;
+            let doorbell = carrier.notified.clone();
+            let mut copy = HostCopy::new(near).with_doorbell(Box::new(move || wake(&doorbell)));
+            let is_released = || carrier.state().released;
+            let front = front(&mut far, is_released, limit.saturating_sub(begin.elapsed())).map_err(lost)?;
+            copy.follow(&front).map_err(lost)?;
+            let looks = copy.looks().clone();
+            let mut state = carrier.state();
+            let (connects, released) = (state.connects, state.released);
+            *state = State { looks, connects, released, ..State::default() };
+            drop(state);
+            let theirs = carrier.clone();
+            let carries = move || theirs.carry(&mut Mirror::new(copy, far));
+            let thread = std::thread::Builder::new().name("hamr-mirror".into()).spawn(carries);
+            thread.map(drop).map_err(|e| {
+                let why = format!("starting a thread that carries: {e}");
+                carrier.state().lost.insert(why).clone()
+            })
+        };
+        let (is_asked, state, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
+        let carrier = Arc::new(Carrier { near, notified, kick, heap, is_asked, state, changed });
+        connect(&carrier, limit).map_err(|why| Error::Launch { device: kind.into(), why })?;
+        let (log, trace) = Default::default();
+        let (kind, remote) = (kind.into(), remote.into());
+        Ok(Self {
+            kind,
+            remote,
+            _memory: memory,
+            carrier,
+            connect: Box::new(connect),
+            window_len,
+            log,
+            trace,
+            origin: Origin::here(),
+        })
+    }
+
+    fn load(&self, off: u64) -> u32 {
+        self.carrier.near.word(off).map_or(0, |word| word.observe())
+    }
+
+    /// Outside of an epoch nobody notifies of what is published.
+    fn is_serving(&self) -> bool {
+        self.load(word::DEVICE_STATE) == DeviceState::SERVING.0
+            && self.load(word::HOST_STATE) == HostState::READY.0
+            && self.load(word::EPOCH_ACK) == self.load(word::EPOCH)
+    }
+
+    /// Behind it the device is there, unless an error says why not.
+    fn connect(&self, limit: Duration) -> Result<(), String> {
+        let (carrier, begin) = (&self.carrier, Instant::now());
+        let waited = carrier.changed.wait_timeout_while(carrier.state(), limit, |state| state.connects);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match () {
+            () if state.connects => return Err("another thread of this program looks for it".into()),
+            () if state.released => return Err(RELEASED.into()),
+            () if state.lost.is_none() => return Ok(()),
+            () => state.connects = true,
+        }
+        drop(state);
+        let outcome = (self.connect)(carrier, limit.saturating_sub(begin.elapsed()));
+        let mut state = carrier.state();
+        (state.connects, state.is_new) = (false, outcome.is_ok());
+        carrier.changed.notify_all();
+        outcome
+    }
+
+    fn look(&self, off: u64, len: u32, until: Instant) -> Option<Vec<u8>> {
+        // A copy of the process has no thread that carries.
+        if !self.origin.is_here() {
+            return None;
+        }
+        let looks = self.carrier.state().looks.clone();
+        looks.look(off, len, until.saturating_duration_since(Instant::now()), || wake(&self.carrier.kick))
+    }
+
+    fn refresh_tasks(&self, until: Instant) -> Option<()> {
+        let near = &self.carrier.near;
+        let tasks = TasksLayout::read(&Layout::of_window(near).ok()?, near).ok()?;
+        let lines = self.look(tasks.line(0), tasks.tasks() * size_of::<TaskLine>() as u32, until)?;
+        near.write_bytes(tasks.line(0), &lines).ok()
+    }
+}
+
+/// The front of a window, as an earlier host has left it.
+fn front(far: &mut impl FarSide, is_released: impl Fn() -> bool, limit: Duration) -> Result<Vec<u8>, Lost> {
+    let begin = Instant::now();
+    let mut message = Message { body: Body::Look(0, PREAMBLE_BYTES as u32), bytes: Vec::new() };
+    far.put(&message)?;
+    far.flush()?;
+    loop {
+        let left = limit.saturating_sub(begin.elapsed());
+        if left.is_zero() {
+            return Err(Lost(format!("expected an answer within {limit:?}, none came")));
+        }
+        if is_released() {
+            return Err(Lost(RELEASED.into()));
+        }
+        if far.take(&mut message)? {
+            match message.body {
+                Body::Seen(_) => return Ok(message.bytes),
+                Body::Ended => return Err(Lost(format!("the device has ended: {}", text(&message.bytes)))),
+                // Of the epoch that is over.
+                _ => continue,
+            }
+        }
+        far.flush()?;
+        let descriptors = far.descriptors();
+        let mut fds: Vec<_> = descriptors.iter().map(|(fd, flags)| PollFd::new(&**fd, *flags)).collect();
+        let step = left.min(Duration::from_millis(10));
+        let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() }));
+    }
+}
+
+impl Carrier {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, what: impl FnOnce(&mut State)) {
+        what(&mut self.state());
+        self.is_asked.store(true, Ordering::Release);
+        wake(&self.kick);
+    }
+
+    /// The thread.
+    fn carry<D: FarSide>(&self, mirror: &mut Mirror<HostCopy<Shared>, D>) {
+        let mut has_ended = false;
+        let ended = run(mirror, &self.kick, |mirror| {
+            let (copy, _) = mirror.sides();
+            if copy.end().is_some() != has_ended {
+                has_ended = !has_ended;
+                self.state().end = copy.end().map(text);
+                wake(&self.notified);
+            }
+            if let Some(outcome) = copy.renewed() {
+                self.state().renewed = Some(outcome.map_err(|why| text(&why)));
+                self.changed.notify_all();
+            }
+            if !self.is_asked.swap(false, Ordering::AcqRel) {
+                return true;
+            }
+            let mut state = self.state();
+            if std::mem::take(&mut state.asks) {
+                copy.renew();
+            }
+            !state.released
+        });
+        let why = ended.map_or_else(|Lost(why)| why, |()| RELEASED.into());
+        // Whoever transfers is not to wait for its own end. Before the loss is known: who knows of it connects again.
+        self.heap.end();
+        let mut state = self.state();
+        state.looks.end();
+        state.lost = Some(why);
+        drop(state);
+        self.changed.notify_all();
+        wake(&self.notified);
+    }
+}
+
+impl Link for MirrorLink {
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { doorbell: true, world: false, protocol: Protocol::Message }
+    }
+    fn window(&self) -> &Window<Shared> {
+        &self.carrier.near
+    }
+    fn heap(&self, off: u64, len: u64) -> Result<Heap, OutOfWindow> {
+        match off.checked_add(len) {
+            Some(end) if end <= self.window_len => Heap::far(self.carrier.heap.clone(), off),
+            _ => Err(OutOfWindow { off, want: len, len: self.window_len }),
+        }
+    }
+    fn notify(&self) {
+        if self.origin.is_here() {
+            wake(&self.carrier.kick);
+        }
+    }
+    fn wait(&self, max_us: u32) {
+        if !self.is_serving() {
+            wake(&self.carrier.kick);
+        }
+        if max_us == 0 {
+            return patience::rest();
+        }
+        let limit = Timespec { tv_sec: (max_us / 1_000_000).into(), tv_nsec: (max_us % 1_000_000 * 1000).into() };
+        let limit = (max_us != FOR_EVER).then_some(&limit);
+        // A signal ends the sleep early; callers expect early ends.
+        if poll(&mut [PollFd::new(&*self.carrier.notified, PollFlags::IN)], limit).is_ok_and(|n| n > 0) {
+            let _ = rustix::io::read(&*self.carrier.notified, &mut [0; 8]);
+        }
+    }
+    fn wake(&self) {
+        wake(&self.carrier.notified);
+    }
+    fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
+        vec![self.carrier.notified.clone()]
+    }
+    fn peer(&self) -> Peer {
+        let state = self.carrier.state();
+        match state.lost.as_ref().or(state.end.as_ref()) {
+            Some(why) => Peer::Gone(why.clone()),
+            None => Peer::Alive,
+        }
+    }
+    fn stop(&self, limit: Duration) {
+        let near = &self.carrier.near;
+        if self.carrier.state().lost.is_some() {
+            return;
+        }
+        HostHandshake::close(near);
+        self.notify();
+        let epoch = Epoch(self.load(word::EPOCH));
+        wait_until_left(self, limit.min(LEAVE_LIMIT), |near| HostHandshake::has_acknowledged(near, epoch));
+    }
+    fn outlives_host(&self) -> bool {
+        true
+    }
+    fn is_back(&self, limit: Duration) -> Result<(), Option<String>> {
+        Ok(self.connect(limit)?)
+    }
+    fn release(&self) {
+        self.carrier.ask(|state| state.released = true);
+    }
+    fn remote(&self) -> Option<&str> {
+        Some(&self.remote)
+    }
+    fn round_trip(&self) -> Option<Duration> {
+        let begin = Instant::now();
+        self.look(word::DEVICE_STATE, size_of::<u32>() as u32, begin + LOOK_LIMIT).map(|_| begin.elapsed())
+    }
+    fn refresh(&self, kind: SectionKind) {
+        let until = Instant::now() + LOOK_LIMIT;
+        // Who comes beside another waits for no look of it.
+        let locked = |ring: &Mutex<Brought>| {
+            let mut ring = ring.try_lock().ok()?;
+            ring.bring(&self.carrier.near, kind, |off, len| self.look(off, len, until))
+        };
+        // What does not come is not shown.
+        let _ = match kind {
+            SectionKind::LOG => locked(&self.log),
+            SectionKind::TRACE => locked(&self.trace),
+            // Callers whose limit has passed ask for these.
+            SectionKind::TASKS => self.refresh_tasks(Instant::now() + TASKS_LIMIT),
+            _ => None,
+        };
+    }
+    fn if_memory_is_other(&self, lose: &dyn Fn()) {
+        self.carrier.heap.if_it_is_other(lose);
+    }
+    fn restart(&self, limit: Duration) -> Result<(), String> {
+        let begin = Instant::now();
+        let carrier = &self.carrier;
+        self.connect(limit)?;
+        {
+            let mut state = carrier.state();
+            // It has left the epoch in which it was lost before it was given away again.
+            if std::mem::take(&mut state.is_new) && state.end.is_none() {
+                return Ok(());
+            }
+            // A second request would be one of another start.
+            if !std::mem::replace(&mut state.is_asked, true) {
+                (state.asks, state.renewed) = (true, None);
+            }
+        }
+        carrier.ask(|_| {});
+        let mut state = carrier.state();
+        while state.renewed.is_none() && state.lost.is_none() {
+            let left = limit.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Err(format!("expected its device to start again within {limit:?}, it did not"));
+            }
+            state = carrier.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let Some(outcome) = state.renewed.take() else { return Err(state.lost.clone().unwrap_or_default()) };
+        state.is_asked = false;
+        if outcome.is_ok() {
+            state.end = None;
+        }
+        outcome
+    }
+}
+
+impl Drop for MirrorLink {
+    fn drop(&mut self) {
+        if self.origin.is_here() {
+            self.release();
+        }
+    }
+}

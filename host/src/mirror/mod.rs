@@ -1,0 +1,23 @@
+//! Devices that share no memory with their host: each has a copy of the window, and threads carry between them what is
+//! published (`hamr_comm::mirror`, docs/model.md).
+//!
+//! ```text
+//! program ── near window ── HostCopy ═ Mirror ═ FarSide ~~~~ Side ═ Mirror ═ Served ── window, doorbells ── device
+//!             MirrorLink       a thread of the link              a thread beside the device
+//! ```
+//!
+//! [`MirrorLink`] is the host's end, [`Served`] the device's. Both may be in one program, and then one thread carries.
+
+mod carry;
+#[cfg(feature = "net")]
+mod channel;
+mod link;
+mod mapped;
+mod rings;
+mod served;
+
+pub use carry::{FarSide, serve};
+#[cfg(feature = "net")]
+pub use channel::{ChannelSide, ServedHeap, TransferHeap};
+pub use link::MirrorLink;
+pub use served::Served;

@@ -1,0 +1,29 @@
+//! A device across a network, as far as bytes go (docs/network.md): what [frames](frame) a connection carries, [who may
+//! connect](key), and the [connections](channel) themselves, over TLS. What the frames do to a window is elsewhere.
+//!
+//! ```text
+//! host     Opening ── Channel ══ TLS ══ Channel ── Arrival ── Door     server
+//!             │          └ Frame          Frame ┘                │
+//!            Key                                                Key
+//! ```
+//!
+//! Nothing here waits without its caller's limit, and nothing takes memory by a number that a peer sent.
+
+pub mod channel;
+mod door;
+mod failure;
+pub mod frame;
+mod hello;
+pub mod key;
+mod seat;
+mod socket;
+mod tls;
+mod transfer;
+
+pub use channel::Channel;
+pub use door::{Arrival, Closer, Door, MOST_WAITING};
+pub use failure::{Broken, Failure};
+pub use hello::{Opened, Opening, link_id};
+pub use seat::{Seat, Verdict};
+pub use socket::{has_gone, resolve};
+pub use transfer::{Memory, Transfers, serve_transfers};

@@ -1,0 +1,105 @@
+//! Devices that share no memory with their host: a thread of this program has a window that no node sees, or an image does,
+//! and a mirror carries. The heap is copied.
+
+use crate::threaded::Card;
+use hamr::link::Link;
+use hamr::mirror::MirrorLink;
+use hamr::{Error, LaunchRequest, Launcher, Node, ShmLauncher, Target};
+use hamr_comm::BufferPtr;
+use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::preamble::{HostState, Preamble, word};
+use hamr_comm::abi::window::{Shared, Window, Words};
+use std::mem::offset_of;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What is at the other end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Far {
+    /// A thread of this program, which polls.
+    Thread,
+    /// The same, which sleeps.
+    Sleeper,
+    /// An image, as `shm` starts it.
+    Process,
+}
+
+/// What is found once, and is not there again.
+pub fn once<D: Send>(far: D) -> impl Fn(Duration) -> Result<D, String> + Send + Sync {
+    let far = Mutex::new(Some(far));
+    move |_| far.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(|| "it is gone for good".into())
+}
+
+/// Starts such devices, behind a mirror in this program.
+pub struct MirroredLauncher(pub Far);
+
+/// A device, and what it serves.
+pub struct Device {
+    /// Its link, whose host nobody else is.
+    pub link: Arc<dyn Link>,
+    /// All of its window.
+    pub window: Window<Shared>,
+}
+
+/// Windows of devices of this program, for [`words`]. Never unmapped, as the test is a process of its own.
+static WINDOWS: Mutex<Vec<&'static Window<Shared>>> = Mutex::new(Vec::new());
+
+fn all(of: &Window<Shared>) -> Window<Shared> {
+    of.part(0, of.len()).expect("all of it")
+}
+
+impl Far {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// As `shm`.
+    pub fn start(self, request: &LaunchRequest<'_>) -> Result<Device, Error> {
+        let link: Arc<dyn Link> = match self {
+            Self::Process => ShmLauncher.launch(request)?.into(),
+            _ => Arc::new(Card::of_len(request.window_len, self == Self::Sleeper).into_link()),
+        };
+        keep(&*link);
+        let window = all(link.window());
+        Ok(Device { link, window })
+    }
+
+    /// [`Launcher::target`].
+    ///
+    /// # Errors
+    /// As `shm`.
+    pub fn target(self, argument: &str) -> Result<Option<Target>, Error> {
+        if self == Self::Process { ShmLauncher.target(argument) } else { Ok(None) }
+    }
+}
+
+/// For [`words`] of a device of this program, whose host is elsewhere.
+pub fn keep(link: &dyn Link) {
+    WINDOWS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::leak(Box::new(all(link.window()))));
+}
+
+/// The words of a buffer, for a test that signals a handler while it runs. `None`: it is no such device's.
+pub fn words(node: &Node, of: BufferPtr<u32>) -> Option<Words<'static>> {
+    let windows = WINDOWS.lock().unwrap_or_else(PoisonError::into_inner);
+    let load = |window: &Window<Shared>, off| window.word(off).map_or(0, |word| word.observe());
+    let is_of = |window: &&&'static Window<Shared>| {
+        load(window, offset_of!(Preamble, node) as u64) == u32::from(node.info().node)
+            && load(window, word::HOST_STATE) == HostState::READY.0
+    };
+    let window = windows.iter().rev().find(is_of)?;
+    let heap = Layout::of_window(window).ok()?.heap();
+    window.words(heap.start + of.parts().off, of.len() as u64).ok()
+}
+
+impl Launcher for MirroredLauncher {
+    fn describe(&self) -> String {
+        "a device behind a mirror: for tests".into()
+    }
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        self.0.target(argument)
+    }
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let Device { link, .. } = self.0.start(request)?;
+        let &LaunchRequest { window_len, start_deadline, .. } = request;
+        Ok(Box::new(MirrorLink::over_memory("mirrored", link, window_len, start_deadline)?))
+    }
+}

@@ -1,0 +1,497 @@
+//! A mirror between two copies of a window, each with one end of the protocol alone: what crosses, in which order, and
+//! what is refused.
+
+use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::{
+    DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, feature, word,
+};
+use hamr_comm::abi::rings::RingHeader;
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr, SECOND_WORDS};
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::tasks::TasksLayout;
+use hamr_comm::abi::window::{Queue, Shared, Window};
+use hamr_comm::am::{Requester, Responder, SlotAccess, Slots};
+use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, Takeover};
+use hamr_comm::mirror::{Body, DeviceCopy, Half, HostCopy, Lost, MOST_LOOK, Message, Mirror, NotifyOwner, Side};
+use hamr_comm::registry::Table;
+use hamr_tests::conformance::Random;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const PLAN: Plan = Plan {
+    streams: 2,
+    ring: 4,
+    tickets: 2,
+    chunk: 128,
+    heap: 4096,
+    table: 4096,
+    log: 1024,
+    trace: 0,
+    ..Plan::NO_TASKS
+};
+const KEY: HandlerKey = HandlerKey(7);
+const WINDOW: u64 = 1 << 16;
+
+fn offer(window: &Window<Shared>, epoch: Epoch) -> Layout {
+    offer_with(window, epoch, 0)
+}
+
+fn offer_with(window: &Window<Shared>, epoch: Epoch, features: u32) -> Layout {
+    let offer = Offer {
+        plan: Plan { tasks: 1, host_chunk: 64, host_table: 64, ..PLAN },
+        node: NodeId(1),
+        features,
+        required: 0,
+        fingerprint: 0,
+        host_handlers: Table::of(Vec::new()),
+        pid: 0,
+        idle_policy: IdlePolicy::default(),
+    };
+    HostHandshake::offer(window, &offer, epoch).expect("long enough").1
+}
+
+/// Two copies and what is between them, in an epoch.
+struct Rig {
+    near: Window<Shared>,
+    far: Window<Shared>,
+    mirror: Mirror<HostCopy<Shared>, DeviceCopy<Shared>>,
+    layout: Layout,
+}
+
+impl Rig {
+    fn new(epoch: Epoch) -> Self {
+        Self::with(epoch, 0, |host, device| (host, device))
+    }
+
+    fn with(
+        epoch: Epoch,
+        features: u32,
+        sides: impl FnOnce(HostCopy<Shared>, DeviceCopy<Shared>) -> (HostCopy<Shared>, DeviceCopy<Shared>),
+    ) -> Self {
+        let [near, far] = [(); 2].map(|()| Window::private(WINDOW).share());
+        let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+        let (host, device) = sides(HostCopy::new(all(&near)), DeviceCopy::new(all(&far)));
+        let mirror = Mirror::new(host, device);
+        let layout = offer_with(&near, epoch, features);
+        let mut rig = Self { near, far, mirror, layout };
+        rig.near.word(word::OPEN_QUEUES).expect("inside").publish(3);
+        rig.step();
+        rig
+    }
+
+    fn step(&mut self) {
+        self.mirror.step().expect("both are there");
+    }
+
+    fn queue(&self, window: &Window<Shared>) -> Queue<Shared> {
+        let mut queue = window.queue(&self.layout.queue(window, 1).expect("laid out")).expect("inside");
+        queue.use_two_lines(true);
+        queue
+    }
+
+    fn ends(&self, epoch: Epoch) -> (Requester<Queue<Shared>>, Responder<Queue<Shared>>) {
+        (Requester::new(self.queue(&self.near), epoch), Responder::new(self.queue(&self.far), epoch))
+    }
+}
+
+fn ok() -> RepHdr {
+    RepHdr::inline(Status::OK, 8)
+}
+
+#[test]
+fn requests_and_replies_cross_with_all_that_belongs_to_them() {
+    let mut rig = Rig::new(Epoch(1));
+    let (mut host, mut device) = rig.ends(Epoch(1));
+    // Two lines.
+    let words: [u64; INLINE_WORDS + SECOND_WORDS] = std::array::from_fn(|i| i as u64 + 1);
+    host.submit_hot(ReqHdr::in_two_lines(KEY, 112), &words);
+    rig.step();
+    let found = device.next(true).expect("carried");
+    let mut second = [0; SECOND_WORDS];
+    device.slots().read_second(&mut second);
+    assert_eq!([&device.slot(found.slot).request_words()[..], &second].concat(), words);
+    device.slot(found.slot).write_reply(&[99]);
+    device.slot(found.slot).publish_reply(ok().0, found.seq);
+    rig.step();
+    assert_eq!(host.hot_reply().map(|hdr| hdr.0), Some(ok().0));
+    assert_eq!(host.slots().hot().reply_words()[0], 99);
+    // A chunk each way.
+    let bytes: [u8; 100] = std::array::from_fn(|i| i as u8);
+    host.slots().write_request_chunk(1, &[&bytes]).expect("fits");
+    let x = host.submit_ring(ReqHdr::inline(KEY, 16).in_chunk(), &[0, 100]);
+    rig.step();
+    let (found, mut there) = (device.next(true).expect("carried"), [0; 100]);
+    device.slots().read_request_chunk(found.slot, &mut there).expect("fits");
+    assert_eq!(there, bytes);
+    device.slots().write_reply_chunk(found.slot, &there[..50]).expect("fits");
+    device.slot(found.slot).write_reply(&[0, 50]);
+    device.slot(found.slot).publish_reply(RepHdr::inline(Status::OK, 16).in_chunk().0, found.seq);
+    rig.step();
+    assert!(host.ring_reply(x).is_some());
+    host.slots().read_reply_chunk(1, &mut there[..50]).expect("fits");
+    assert_eq!(there, bytes);
+}
+
+#[test]
+fn replies_come_in_the_order_of_their_requests() {
+    let mut rig = Rig::new(Epoch(1));
+    let (mut host, mut device) = rig.ends(Epoch(1));
+    let ordered: Vec<u64> = (0..2).map(|_| host.submit_ring(ReqHdr::inline(KEY, 0), &[])).collect();
+    let unordered = host.submit_ring(ReqHdr::inline(KEY, 0).with(ReqHdr::UNORDERED), &[]);
+    rig.step();
+    let found: Vec<_> = (0..3).map(|_| device.next(true).expect("carried")).collect();
+    let reply = |n: usize| device.slot(found[n].slot).publish_reply(RepHdr::inline(Status::OK, 0).0, found[n].seq);
+    reply(1);
+    reply(2);
+    rig.step();
+    assert!(host.ring_reply(ordered[1]).is_none(), "the first is not answered");
+    assert!(host.ring_reply(unordered).is_some());
+    reply(0);
+    rig.step();
+    assert!(ordered.iter().all(|x| host.ring_reply(*x).is_some()) && host.is_quiet());
+}
+
+/// A call with a ticket whose reply came in the request's slot, then one that moves, and is cancelled there.
+#[test]
+fn a_ticket_slot_belongs_to_one_call() {
+    let mut rig = Rig::new(Epoch(1));
+    let (mut host, mut device) = rig.ends(Epoch(1));
+    let tag = u32::from(Epoch(1).tag()) << 24;
+    let ticket = 1 + host.slots().ring_len();
+    for moves in [false, true] {
+        let hdr = ReqHdr::inline(KEY, 16).with(ReqHdr::EXT | ReqHdr::TICKET);
+        // EXT: the reply's word, and ticket 0.
+        let ext = [u64::from(tag | 1) << 32, 0];
+        host.slots().ticket_slot(0).expect("there").set_req_hdr(hdr.0);
+        let x = host.submit_ring(hdr, &ext);
+        rig.step();
+        let found = device.next(true).expect("carried");
+        let at = device.slots().ticket_slot(0).expect("there");
+        assert_eq!(at.req_hdr(), hdr.0, "no CANCEL of an earlier call");
+        host.slots().ticket_slot(0).expect("there").set_req_hdr(hdr.with(ReqHdr::CANCEL).0);
+        rig.step();
+        assert!(ReqHdr(at.req_hdr()).has(ReqHdr::CANCEL));
+        let reply = if moves { RepHdr::taken(4) } else { RepHdr::inline(Status::OK, 0) };
+        device.slot(found.slot).publish_reply(reply.0, found.seq);
+        rig.step();
+        assert_eq!(host.ring_reply(x).map(|hdr| hdr.0), Some(reply.0));
+        let near = || host.slots().ticket_slot(0).expect("there").rep_hdr_of(tag | 1);
+        assert!(near().is_none(), "{ticket}");
+        device.slot(ticket).publish_reply(RepHdr::inline(Status::CANCELLED, 0).0, tag | 1);
+        rig.step();
+        // Of the first call nothing looks there any more.
+        assert_eq!(near().is_some(), moves);
+        device.slot(ticket).publish_reply(0, 0);
+    }
+}
+
+#[test]
+fn an_epoch_of_the_same_tag_finds_nothing_of_the_last_one() {
+    let mut rig = Rig::new(Epoch(1));
+    let (mut host, mut device) = rig.ends(Epoch(1));
+    host.submit_hot(ReqHdr::inline(KEY, 0), &[]);
+    host.submit_ring(ReqHdr::inline(KEY, 0), &[]);
+    rig.step();
+    assert!(device.has_next());
+    let next = Epoch(256);
+    assert_eq!(next.tag(), Epoch(1).tag());
+    rig.far.word(word::EPOCH_ACK).expect("inside").publish(1);
+    rig.far.word(word::DEVICE_STATE).expect("inside").publish(DeviceState::STOPPED.0);
+    offer(&rig.near, next);
+    rig.step();
+    (host, device) = rig.ends(next);
+    assert!(!device.has_next(), "carried in the last epoch");
+    rig.near.word(word::OPEN_QUEUES).expect("inside").publish(2);
+    host.submit_hot(ReqHdr::inline(KEY, 0), &[]);
+    rig.step();
+    assert_eq!(device.next(true).map(|found| found.slot), Some(0));
+}
+
+#[test]
+fn an_offer_before_the_device_has_left_is_refused() {
+    let mut rig = Rig::new(Epoch(1));
+    offer(&rig.near, Epoch(2));
+    let Err(Lost(why)) = rig.mirror.step() else { panic!("it was laid out under a device") };
+    assert!(why.contains("before the device has left epoch 1"), "{why}");
+}
+
+fn half(random: &mut Random) -> Half {
+    let any = |random: &mut Random, most: u64| if random.below(8) == 0 { random.number() } else { random.below(most) };
+    Half {
+        queue: any(random, 4) as u16,
+        of_host: random.below(2) == 0,
+        header_alone: random.below(8) == 0,
+        slot: any(random, 9) as u32,
+        hdr: random.number() as u32,
+        word: 1 << 24 | random.below(4) as u32,
+        payload: std::array::from_fn(|_| any(random, 200)),
+        second: [random.number(); SECOND_WORDS],
+    }
+}
+
+/// What a peer sends is a message or none: it is refused, dropped, or lands in its slot.
+#[test]
+fn no_message_of_a_peer_does_more_than_a_slot_may() {
+    let mut random = Random(7);
+    let (mut refused, mut taken) = (0, 0);
+    for _ in 0..200 {
+        let rig = Rig::new(Epoch(1));
+        let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+        let (mut host, mut device) = (HostCopy::new(all(&rig.near)), DeviceCopy::new(all(&rig.far)));
+        let mut message = Message::default();
+        assert!(host.take(&mut message).expect("an offer"));
+        device.renew();
+        device.put(&message).expect("sound");
+        // Bytes behind the sections: the heap, and the last page.
+        let heap = rig.layout.heap();
+        for _ in 0..300 {
+            message.body = Body::Half(half(&mut random));
+            message.bytes.resize(random.below(300) as usize, 0xEE);
+            for outcome in [device.put(&message), host.put(&message)] {
+                refused += u32::from(outcome.is_err());
+            }
+            let mut back = Message::default();
+            while device.take(&mut back).expect("there") {
+                taken += 1;
+                host.put(&back).expect("sound");
+            }
+        }
+        for window in [&rig.near, &rig.far] {
+            let mut bytes = vec![0; (heap.end - heap.start) as usize];
+            window.read_bytes(heap.start, &mut bytes).expect("inside");
+            assert!(bytes.iter().all(|byte| *byte == 0), "a byte of the heap");
+        }
+    }
+    assert!(refused > 1000 && taken > 0, "{refused} {taken}");
+}
+
+/// Offers that are cut or changed.
+#[test]
+fn no_offer_does_more_than_the_window_has_room_for() {
+    let near = Window::private(WINDOW).share();
+    offer(&near, Epoch(1));
+    let mut sound = Message::default();
+    assert!(HostCopy::new(near).take(&mut sound).expect("an offer"));
+    let mut random = Random(3);
+    let mut refused = 0;
+    for _ in 0..20_000 {
+        let mut device = DeviceCopy::new(Window::private(random.below(2) * WINDOW / 2 + WINDOW / 2).share());
+        let mut message = Message { body: Body::Offer, bytes: sound.bytes.clone() };
+        for _ in 0..random.below(4) {
+            let at = random.below(PREAMBLE_BYTES + 256) as usize;
+            message.bytes[at] ^= 1 << random.below(8);
+        }
+        if random.below(4) == 0 {
+            message.bytes.truncate(random.below(message.bytes.len() as u64 + 1) as usize);
+        }
+        refused += u32::from(matches!(device.put(&message), Err(Lost(why)) if !why.is_empty()));
+        let mut back = Message::default();
+        let _ = device.take(&mut back);
+    }
+    assert!(refused > 2000, "{refused}");
+}
+
+fn word_of(window: &Window<Shared>, off: u64) -> u32 {
+    window.word(off).expect("inside").observe()
+}
+
+fn store(window: &Window<Shared>, off: u64, value: u32) {
+    window.word(off).expect("inside").publish(value);
+}
+
+/// A doorbell, and how often its owner was notified.
+fn doorbell() -> (NotifyOwner, Arc<AtomicU32>) {
+    let count = Arc::new(AtomicU32::new(0));
+    let counts = count.clone();
+    (Box::new(move || _ = counts.fetch_add(1, Ordering::Relaxed)), count)
+}
+
+fn notified(count: &AtomicU32) -> u32 {
+    count.swap(0, Ordering::Relaxed)
+}
+
+/// A rig of two doorbells, whose device has accepted the doorbell and serves.
+fn rig_with_doorbells() -> (Rig, [Arc<AtomicU32>; 2]) {
+    let (of_host, host) = doorbell();
+    let (of_device, device) = doorbell();
+    let mut rig =
+        Rig::with(Epoch(1), feature::DOORBELL, |h, d| (h.with_doorbell(of_host), d.with_doorbell(of_device, 0x77)));
+    let features = DEVICE_RECORD + offset_of!(DeviceRecord, features) as u64;
+    store(&rig.far, features, feature::DOORBELL);
+    for state in [DeviceState::ACCEPTED, DeviceState::SERVING] {
+        store(&rig.far, word::EPOCH_ACK, 1);
+        store(&rig.far, word::DEVICE_STATE, state.0);
+        rig.step();
+    }
+    assert_eq!(word_of(&rig.far, word::HOST_DOORBELL), 0x77);
+    assert_eq!(word_of(&rig.near, features), feature::DOORBELL);
+    (rig, [host, device])
+}
+
+#[test]
+fn a_side_that_sleeps_is_notified_and_notifies_sleepers() {
+    let (mut rig, [to_host, to_device]) = rig_with_doorbells();
+    let (mut host, mut device) = rig.ends(Epoch(1));
+    notified(&to_host);
+    notified(&to_device);
+    // Its own wait words are odd, and fresh before each sleep.
+    let words = [(&rig.near, word::DEVICE_WAIT), (&rig.far, word::HOST_WAIT)]
+        .map(|(of, off)| (of.part(0, WINDOW).expect("all"), off));
+    let load = || words.each_ref().map(|(window, off)| word_of(window, *off));
+    assert!(rig.mirror.prepare_wait(), "both are notified");
+    let first = load();
+    assert!(first.iter().all(|word| word & 1 == 1), "{first:?}");
+    assert!(rig.mirror.prepare_wait());
+    let second = load();
+    assert!(second.iter().zip(first).all(|(word, before)| word & 1 == 1 && *word != before), "{second:?}");
+    rig.mirror.cancel_wait();
+    assert!(load().iter().all(|word| word & 1 == 0));
+    // A device that polls is not notified of a request, one that sleeps is.
+    for sleeps in [false, true] {
+        store(&rig.far, word::DEVICE_WAIT, u32::from(sleeps));
+        let x = host.submit_ring(ReqHdr::inline(KEY, 0), &[]);
+        rig.step();
+        assert_eq!(notified(&to_device), u32::from(sleeps));
+        // Likewise a host of a reply.
+        store(&rig.near, word::HOST_WAIT, u32::from(sleeps));
+        let found = device.next(true).expect("carried");
+        device.slot(found.slot).publish_reply(RepHdr::inline(Status::OK, 0).0, found.seq);
+        rig.step();
+        assert_eq!(notified(&to_host), u32::from(sleeps));
+        assert!(host.ring_reply(x).is_some());
+    }
+    // For one odd value once.
+    host.submit_ring(ReqHdr::inline(KEY, 0), &[]);
+    rig.step();
+    assert_eq!(notified(&to_device), 0);
+}
+
+/// Wait words of host queues are each copy's own.
+#[test]
+fn a_host_that_sleeps_is_notified_of_calls_of_the_device() {
+    let (mut rig, [to_host, _]) = rig_with_doorbells();
+    let tasks = TasksLayout::read(&rig.layout, &rig.near).expect("planned");
+    let waits: Vec<_> = (0..tasks.queues()).map(|queue| tasks.wait_word(queue)).collect();
+    rig.mirror.prepare_wait();
+    let first: Vec<_> = waits.iter().map(|off| word_of(&rig.far, *off)).collect();
+    rig.mirror.prepare_wait();
+    let second: Vec<_> = waits.iter().map(|off| word_of(&rig.far, *off)).collect();
+    assert!(
+        first.iter().zip(&second).all(|(first, second)| first != second && second & 1 == 1),
+        "{first:?} {second:?}"
+    );
+    let queue = |window: &Window<Shared>| window.queue(&tasks.queue(1)).expect("inside");
+    let (mut device, mut host) =
+        (Requester::new(queue(&rig.far), Epoch(1)), Responder::new(queue(&rig.near), Epoch(1)));
+    for sleeps in [false, true] {
+        store(&rig.near, waits[1], u32::from(sleeps));
+        notified(&to_host);
+        device.submit_ring(ReqHdr::inline(KEY, 0), &[]);
+        rig.step();
+        assert!(host.next(true).is_some());
+        assert_eq!(notified(&to_host), u32::from(sleeps));
+    }
+}
+
+#[test]
+fn a_copy_without_a_doorbell_offers_none() {
+    let (of_host, _) = doorbell();
+    let mut rig = Rig::with(Epoch(1), feature::DOORBELL, |h, d| (h.with_doorbell(of_host), d));
+    let offered = offset_of!(Preamble, features_offered) as u64;
+    assert_eq!([&rig.near, &rig.far].map(|of| word_of(of, offered) & feature::DOORBELL), [feature::DOORBELL, 0]);
+    store(&rig.far, word::EPOCH_ACK, 1);
+    store(&rig.far, word::DEVICE_STATE, DeviceState::ACCEPTED.0);
+    rig.step();
+    // The mirror is notified, whoever the device is.
+    let features = DEVICE_RECORD + offset_of!(DeviceRecord, features) as u64;
+    assert_eq!(word_of(&rig.near, features), feature::DOORBELL);
+    assert!(!rig.mirror.prepare_wait(), "the device notifies nobody");
+}
+
+#[test]
+fn words_of_a_log_and_looks_cross() {
+    let mut rig = Rig::new(Epoch(1));
+    let log = rig.layout.section(SectionKind::LOG).expect("planned").off;
+    for (off, value) in [(RingHeader::LEVEL, 3), (RingHeader::CONSUMED, 40), (RingHeader::READER, 1)] {
+        store(&rig.near, log + off, value);
+        rig.step();
+        assert_eq!(word_of(&rig.far, log + off), value);
+    }
+    rig.far.write_bytes(log + 64, b"seen").expect("inside");
+    let looks = rig.mirror.sides().0.looks().clone();
+    let seen = std::thread::scope(|scope| {
+        let look = scope.spawn(|| looks.look(log + 64, 4, Duration::from_secs(20), || {}));
+        while !look.is_finished() {
+            rig.step();
+        }
+        look.join().expect("no panic")
+    });
+    assert_eq!(seen.as_deref(), Some(&b"seen"[..]));
+    assert!(looks.look(log, MOST_LOOK + 1, Duration::ZERO, || {}).is_none());
+    // The answer to one that was given up is nobody's.
+    assert!(looks.look(log, 4, Duration::ZERO, || rig.step()).is_none_or(|seen| seen.len() == 4));
+    rig.step();
+    looks.end();
+    assert!(looks.look(log, 4, Duration::from_secs(20), || {}).is_none());
+}
+
+#[test]
+fn looks_are_before_the_heap_and_not_without_number() {
+    let rig = Rig::new(Epoch(1));
+    let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+    let mut message = Message::default();
+    let mut sound = HostCopy::new(all(&rig.near));
+    assert!(sound.take(&mut message).expect("an offer"));
+    let (heap, look) = (rig.layout.heap().start, |body| Message { body, bytes: Vec::new() });
+    for (off, len) in [(heap - 4, 8), (heap, 1), (u64::MAX, 2), (0, MOST_LOOK + 1)] {
+        let mut device = DeviceCopy::new(Window::private(WINDOW).share());
+        device.put(&message).expect("sound");
+        let asked = device.put(&look(Body::Look(off, len)));
+        assert!(asked.is_err() || device.take(&mut Message::default()).is_err(), "{len} bytes at {off:#x}");
+    }
+    let mut device = DeviceCopy::new(all(&rig.far));
+    let asked: Result<(), Lost> = (0..1000).try_for_each(|_| device.put(&look(Body::Look(0, 4))));
+    assert!(asked.is_err());
+    // And an answer is one to a look.
+    assert!(sound.put(&look(Body::Seen(0))).is_err());
+}
+
+/// A host that follows one that has not left begins with what that has left.
+#[test]
+fn a_new_host_ends_the_epoch_of_an_earlier_one() {
+    let far = Window::private(WINDOW).share();
+    let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+    offer(&far, Epoch(7));
+    store(&far, word::EPOCH_ACK, 7);
+    store(&far, word::DEVICE_STATE, DeviceState::SERVING.0);
+    let near = Window::private(WINDOW).share();
+    let mut host = HostCopy::new(all(&near));
+    let mut front = [0; PREAMBLE_BYTES as usize];
+    far.read_bytes(0, &mut front).expect("inside");
+    host.follow(&front).expect("its length");
+    assert!(host.follow(&front[1..]).is_err());
+    let mut mirror = Mirror::new(host, DeviceCopy::new(all(&far)));
+    let takeover = Takeover::begin(&near);
+    mirror.step().expect("both are there");
+    assert_eq!((takeover.step(&near), word_of(&far, word::HOST_STATE)), (None, HostState::CLOSING.0));
+    store(&far, word::DEVICE_STATE, DeviceState::STOPPED.0);
+    mirror.step().expect("both are there");
+    assert_eq!(takeover.step(&near), Some(Epoch(8)));
+    offer(&near, Epoch(8));
+    mirror.step().expect("both are there");
+    assert_eq!((word_of(&far, word::EPOCH), word_of(&far, 0)), (8, MAGIC));
+}
+
+/// A device that was started again has acknowledged nothing.
+#[test]
+fn a_new_start_ends_the_epoch_of_a_device_that_has_not_left() {
+    let mut rig = Rig::new(Epoch(1));
+    rig.mirror.sides().1.renew();
+    offer(&rig.near, Epoch(2));
+    rig.step();
+    assert_eq!(word_of(&rig.far, word::EPOCH), 2);
+}
