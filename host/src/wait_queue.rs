@@ -7,11 +7,11 @@
 //! checks for its result, and sleeps again if there is none. Where tasks wait and no thread leads,
 //! the reactor does.
 
-use crate::link::Link;
+use crate::link::{Link, Protocol};
 use crate::reactor::{self, Interest, KEEP_WATCHING, Registration};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
-use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared, Window};
+use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared};
 use hamr_comm::am::{Notifier, WaitWord, Waiter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +45,8 @@ pub(crate) struct WaitQueue {
     /// The link has something to be notified by. One that has not polls, and its wait word stays
     /// even.
     has_doorbell: bool,
+    /// Nothing comes but in [`Link::wait`].
+    is_carried: bool,
     own: KeptWord<Shared>,
     device: KeptWord<Shared>,
     notifier: Notifier,
@@ -116,7 +118,7 @@ pub(crate) fn contain(code: Option<impl FnOnce()>) {
 }
 
 impl WaitQueue {
-    pub(crate) fn new(window: &Window<Shared>, uses_doorbell: bool, has_doorbell: bool) -> Result<Self, OutOfWindow> {
+    pub(crate) fn new(link: &dyn Link, uses_doorbell: bool) -> Result<Self, OutOfWindow> {
         let state = State {
             waiter: Waiter::new(),
             threads: 0,
@@ -129,9 +131,10 @@ impl WaitQueue {
         };
         Ok(Self {
             uses_doorbell: AtomicBool::new(uses_doorbell),
-            has_doorbell,
-            own: window.keep_word(word::HOST_WAIT)?,
-            device: window.keep_word(word::DEVICE_WAIT)?,
+            has_doorbell: !link.descriptors().is_empty(),
+            is_carried: link.capabilities().protocol == Protocol::Message,
+            own: link.window().keep_word(word::HOST_WAIT)?,
+            device: link.window().keep_word(word::DEVICE_WAIT)?,
             notifier: Notifier::new(),
             state: Mutex::new(state),
             woken: Condvar::new(),
@@ -152,6 +155,11 @@ impl WaitQueue {
     /// Does the device notify when this side sleeps?
     pub(crate) fn is_notified(&self) -> bool {
         self.has_doorbell && self.uses_doorbell()
+    }
+
+    /// Does a thread that waits carry what it waits for?
+    pub(crate) fn is_carried(&self) -> bool {
+        self.is_carried
     }
 
     /// Does the device need a notification? Never, when it has no doorbell.

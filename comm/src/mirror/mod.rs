@@ -18,10 +18,12 @@ mod asleep;
 mod copies;
 mod looks;
 mod queue;
+mod turns;
 
 pub use asleep::NotifyOwner;
 pub use copies::{DeviceCopy, HostCopy};
 pub use looks::{Looks, MOST_LOOK};
+pub use turns::Turns;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -136,29 +138,39 @@ impl<H: Side, D: Side> Mirror<H, D> {
         Self { host, device, message: Message::default() }
     }
 
-    /// Carries what is published. True: something was, or there is more.
+    /// Carries what is published, each way. True: something was, or there is more.
     ///
     /// # Errors
     /// Of either side.
     pub fn step(&mut self) -> Result<bool, Lost> {
-        let mut moved = false;
+        let there = self.to_device()?;
+        let mut back = false;
         for _ in 0..ROUNDS {
-            let there = self.device.has_room() && self.host.take(&mut self.message)?;
-            if there {
-                self.device.put(&self.message)?;
-            }
-            let back = self.host.has_room() && self.device.take(&mut self.message)?;
-            if back {
-                self.host.put(&self.message)?;
-            }
-            if !there && !back {
+            if !self.host.has_room() || !self.device.take(&mut self.message)? {
                 break;
             }
-            moved = true;
+            self.host.put(&self.message)?;
+            back = true;
+        }
+        self.host.flush()?;
+        Ok(there || back)
+    }
+
+    /// Carries what the host has published, and looks at nothing of the device.
+    ///
+    /// # Errors
+    /// Of either side.
+    pub fn to_device(&mut self) -> Result<bool, Lost> {
+        let mut there = false;
+        for _ in 0..ROUNDS {
+            if !self.device.has_room() || !self.host.take(&mut self.message)? {
+                break;
+            }
+            self.device.put(&self.message)?;
+            there = true;
         }
         self.device.flush()?;
-        self.host.flush()?;
-        Ok(moved)
+        Ok(there)
     }
 
     /// [`Side::prepare_wait`] of both. False: one of them is to be looked at from time to time.

@@ -67,8 +67,7 @@ impl Device {
         let copies = link.heap(heap.off, heap.len).map_err(|_| too_short())?;
         let memory = DeviceMemory::new(number, name, copies, heap, options.max_buffers, hook);
         let uses_doorbell = record.features & feature::DOORBELL != 0;
-        let is_notified = !link.descriptors().is_empty();
-        let wait_queue = WaitQueue::new(link.window(), uses_doorbell, is_notified).map_err(|_| too_short())?;
+        let wait_queue = WaitQueue::new(link.as_ref(), uses_doorbell).map_err(|_| too_short())?;
         let service = Service::new(link.window(), &layout, &options, program.services);
         let tickets = TicketWords::new(layout.queues(), options.tickets);
         let device = Arc::new_cyclic(|me: &Weak<Self>| Self {

@@ -1,99 +1,80 @@
-//! The thread that steps a mirror: it looks for a while, and then sleeps until either side has something.
+//! A side that lies elsewhere, and the thread that carries for a host there: it looks for a while, and then sleeps until either
+//! side has something.
 
-use hamr_comm::abi::window::Shared;
 use hamr_comm::am::{Idle, IdleStep, patience};
-use hamr_comm::mirror::{HostCopy, Lost, Mirror, Side};
+use hamr_comm::mirror::{Lost, Mirror, Side};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Microseconds of vain looks before a sleep.
-const SPIN: u64 = 20;
+pub(super) const SPIN: u64 = 20;
 /// Between two looks at a side that notifies nobody.
-const PAUSE: Duration = Duration::from_micros(100);
+pub(super) const PAUSE: Duration = Duration::from_micros(100);
 /// Longest sleep, should a notification be lost.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// What a thread sleeps on, and what for.
+pub type Descriptor = (Arc<OwnedFd>, PollFlags);
 
 /// A side whose thread can sleep until there is something to take.
 pub trait FarSide: Side + Send {
-    /// Descriptors of which one is ready then.
-    fn descriptors(&self) -> Vec<(Arc<OwnedFd>, PollFlags)>;
+    /// Of which one is ready then, or when more of what was put can go.
+    fn descriptors(&self) -> Vec<Descriptor>;
     /// One of them is.
     fn woken(&mut self) {}
-}
-
-/// A copy in this program: who publishes in it wakes the thread by itself.
-impl FarSide for HostCopy<Shared> {
-    fn descriptors(&self) -> Vec<(Arc<OwnedFd>, PollFlags)> {
-        Vec::new()
+    /// Is what was put on its way still?
+    fn is_full(&self) -> bool {
+        false
     }
 }
 
-/// Carries until a side is lost, or `goes_on` says no, which is asked behind each step. `kick` ends a sleep.
-pub(super) fn run<H: FarSide, D: FarSide>(
-    mirror: &mut Mirror<H, D>,
-    kick: &OwnedFd,
-    mut goes_on: impl FnMut(&mut Mirror<H, D>) -> bool,
-) -> Result<(), Lost> {
+/// Carries for a host at the other end of `host`, until that is lost.
+pub fn serve<H: FarSide, D: FarSide>(host: H, device: D) -> Lost {
+    let mut mirror = Mirror::new(host, device);
     let begin = Instant::now();
     let (mut idle, mut is_notified) = (Idle::new(), false);
-    while goes_on(mirror) {
-        if mirror.step()? {
-            if !idle.is_spinning() {
-                mirror.cancel_wait();
+    loop {
+        match mirror.step() {
+            Err(lost) => return lost,
+            Ok(true) => {
+                if !idle.is_spinning() {
+                    mirror.cancel_wait();
+                }
+                idle.found();
+                continue;
             }
-            idle.found();
-            continue;
+            Ok(false) => {}
         }
         let spin = patience::limit(SPIN);
         match idle.step(begin.elapsed().as_micros() as u64, Some(spin)) {
             IdleStep::Poll => patience::rest(),
             IdleStep::PrepareWait => is_notified = mirror.prepare_wait(),
             IdleStep::Sleep => {
-                sleep(mirror, kick, if is_notified { LONGEST_SLEEP } else { PAUSE });
+                let (host, device) = mirror.sides();
+                let mut all = host.descriptors();
+                let of_host = all.len();
+                all.extend(device.descriptors());
+                let ready = sleep(&all, Some(if is_notified { LONGEST_SLEEP } else { PAUSE }));
+                let (host_is_ready, device_is_ready) = ready.split_at(of_host);
+                if host_is_ready.contains(&true) {
+                    host.woken();
+                }
+                if device_is_ready.contains(&true) {
+                    device.woken();
+                }
                 idle.woken();
             }
         }
     }
-    Ok(())
 }
 
-fn sleep<H: FarSide, D: FarSide>(mirror: &mut Mirror<H, D>, kick: &OwnedFd, limit: Duration) {
-    let (host, device) = mirror.sides();
-    let [of_host, of_device] = [host.descriptors(), device.descriptors()];
-    let all = of_host.iter().chain(&of_device);
-    let mut fds: Vec<_> = all.map(|(fd, flags)| PollFd::new(&**fd, *flags)).collect();
-    fds.push(PollFd::new(kick, PollFlags::IN));
-    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+/// Sleeps until a descriptor is ready, or so long. Which are.
+pub(super) fn sleep(descriptors: &[Descriptor], limit: Option<Duration>) -> Vec<bool> {
+    let mut fds: Vec<_> = descriptors.iter().map(|(fd, flags)| PollFd::new(&**fd, *flags)).collect();
+    let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
     // A signal ends it early, which is right.
-    let _ = poll(&mut fds, Some(&limit));
-    let is_ready = |fds: &[PollFd<'_>]| fds.iter().any(|fd| !fd.revents().is_empty());
-    let (far, own) = fds.split_at(of_host.len() + of_device.len());
-    let (far_host, far_device) = far.split_at(of_host.len());
-    let (host_is_ready, device_is_ready) = (is_ready(far_host), is_ready(far_device));
-    if is_ready(own) {
-        let _ = rustix::io::read(kick, &mut [0; 8]);
-    }
-    if host_is_ready {
-        host.woken();
-    }
-    if device_is_ready {
-        device.woken();
-    }
-}
-
-/// Carries for a host at the other end of `host`, until that is lost.
-///
-/// # Errors
-/// No descriptor for this thread; and why it ended.
-pub fn serve<H: FarSide, D: FarSide>(host: H, device: D) -> Lost {
-    let kick = match crate::doorbells::event() {
-        Ok(kick) => kick,
-        Err(e) => return Lost(e.to_string()),
-    };
-    match run(&mut Mirror::new(host, device), &kick, |_| true) {
-        Ok(()) => Lost("it was to end".into()),
-        Err(lost) => lost,
-    }
+    let _ = poll(&mut fds, limit.as_ref());
+    fds.iter().map(|fd| !fd.revents().is_empty()).collect()
 }

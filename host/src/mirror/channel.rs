@@ -1,6 +1,6 @@
 //! What is at the other end of a connection, as a side of a mirror: messages as frames (`hamr_net`).
 
-use super::carry::FarSide;
+use super::carry::{Descriptor, FarSide};
 use crate::link::FarHeap;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::version::AbiVersion;
@@ -8,7 +8,6 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::mirror::{Body, Half, Lost, Message, Side};
 use hamr_net::frame::{CHUNK, Frame, MOST_TEXT, Reason, Refuse, Slot};
 use hamr_net::{Broken, Channel, Memory, Transfers};
-use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -118,8 +117,11 @@ impl Side for ChannelSide {
 }
 
 impl FarSide for ChannelSide {
-    fn descriptors(&self) -> Vec<(Arc<OwnedFd>, PollFlags)> {
+    fn descriptors(&self) -> Vec<Descriptor> {
         vec![(self.channel.socket(), self.channel.interest())]
+    }
+    fn is_full(&self) -> bool {
+        self.collected != 0
     }
 }
 

@@ -1,7 +1,8 @@
 //! The host's end: a link whose window is this program's own copy.
 
-use super::carry::{FarSide, run};
+use super::carry::{Descriptor, FarSide, LONGEST_SLEEP, PAUSE, sleep};
 use super::rings::Brought;
+use super::tender::Tender;
 use crate::Error;
 use crate::doorbells::event;
 use crate::link::{Capabilities, FarHeap, Heap, Link, Peer, Protocol, wait_until_left};
@@ -9,16 +10,16 @@ use crate::mapping::map_window;
 use crate::memfd::make_window;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::Layout;
-use hamr_comm::abi::preamble::{DeviceState, FOR_EVER, HostState, PREAMBLE_BYTES, word};
+use hamr_comm::abi::preamble::{FOR_EVER, PREAMBLE_BYTES, word};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::task_line::TaskLine;
 use hamr_comm::abi::tasks::TasksLayout;
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use hamr_comm::am::patience;
 use hamr_comm::handshake::HostHandshake;
-use hamr_comm::mirror::{Body, HostCopy, Looks, Lost, Message, Mirror};
+use hamr_comm::mirror::{Body, HostCopy, Looks, Lost, Message, Mirror, Side, Turns};
 use hamr_qemu::origin::Origin;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,23 +33,42 @@ const TASKS_LIMIT: Duration = Duration::from_millis(50);
 const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 const RELEASED: &str = "this program has released it";
 
-/// What link and thread share.
-struct Carrier {
+/// What the link and its thread share: either carries.
+pub(super) struct Carrier<D> {
     near: Window<Shared>,
     /// Readable when something was put into the near window.
     notified: Arc<OwnedFd>,
-    /// Wakes the thread.
-    kick: OwnedFd,
     heap: Arc<dyn FarHeap>,
+    /// Nothing is carried while there is none.
+    mirror: Turns<Option<Carried<D>>>,
+    pub(super) tender: Tender,
+    /// Whose turn it is looks itself at what it puts into the near window, and needs no notification.
+    looks_itself: Arc<AtomicBool>,
     /// [`State::asks`] or the end is to be looked at.
     is_asked: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
 
+/// What is to be done behind a step.
+pub(super) enum Prepared {
+    /// Something was carried.
+    Moved,
+    /// A sleep until one of them is ready, or so long; and [`Carrier::woken`].
+    Sleep(Vec<Descriptor>, Duration),
+    /// Nothing is carried any more.
+    Lost,
+}
+
+struct Carried<D> {
+    mirror: Mirror<HostCopy<Shared>, D>,
+    /// That the device has ended was told.
+    has_ended: bool,
+}
+
 #[derive(Default)]
 struct State {
-    /// Why nothing is carried any more. Then there is no thread.
+    /// Why nothing is carried any more.
     lost: Option<String>,
     /// A thread looks for the device.
     connects: bool,
@@ -66,17 +86,17 @@ struct State {
     released: bool,
 }
 
-/// Finds the device, and has a thread that carries.
-type Connect = Box<dyn Fn(&Arc<Carrier>, Duration) -> Result<(), String> + Send + Sync>;
+/// Finds the device, and has it carried for.
+type Connect<D> = Box<dyn Fn(&Carrier<D>, Duration) -> Result<(), String> + Send + Sync>;
 
 /// A device that shares no memory with this program.
-pub struct MirrorLink {
+pub struct MirrorLink<D: FarSide + 'static> {
     kind: String,
     remote: String,
     /// The near window's file.
     _memory: OwnedFd,
-    carrier: Arc<Carrier>,
-    connect: Connect,
+    carrier: Arc<Carrier<D>>,
+    connect: Connect<D>,
     window_len: u64,
     log: Mutex<Brought>,
     trace: Mutex<Brought>,
@@ -87,56 +107,73 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn wake(fd: &OwnedFd) {
+pub(super) fn wake(fd: &OwnedFd) {
     // The only error is a counter at its end, and then it is readable.
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
-impl MirrorLink {
+impl<D: FarSide + 'static> MirrorLink<D> {
     /// To the device that `far` finds in the program `remote`, within the time that it is given: at once, and when it was lost and
     /// is to be there again. Its window has `window_len` bytes, and its heap is reached by `heap`. What an earlier host has left comes
     /// within `limit`.
     ///
     /// # Errors
     /// No device, or it does not answer; no thread, no descriptor.
-    pub fn start<D: FarSide + 'static>(
+    pub fn start(
         (kind, remote): (&str, &str),
         window_len: u64,
         far: impl Fn(Duration) -> Result<D, String> + Send + Sync + 'static,
         heap: Arc<dyn FarHeap>,
         limit: Duration,
     ) -> Result<Self, Error> {
-        let make = || event().map_err(Error::os("making a doorbell"));
+        let make = || event().map(Arc::new).map_err(Error::os("making a doorbell"));
         // In a file, so that `inspect` finds it. Pages of the heap are never touched, so they take no memory.
         let memory = make_window(&format!("{kind}:{remote}"), window_len)?;
         let near = map_window(&memory, window_len, true)?;
-        let (notified, kick) = (Arc::new(make()?), make()?);
-        let connect = move |carrier: &Arc<Carrier>, limit: Duration| {
+        let connect = move |carrier: &Carrier<D>, limit: Duration| {
             let begin = Instant::now();
             let mut far = far(limit)?;
             let lost = |Lost(why)| why;
             let near = carrier.near.part(0, window_len).map_err(|e| e.to_string())?;
-            let doorbell = carrier.notified.clone();
-            let mut copy = HostCopy::new(near).with_doorbell(Box::new(move || wake(&doorbell)));
+            let (doorbell, looks_itself) = (carrier.notified.clone(), carrier.looks_itself.clone());
+            let notify = move || {
+                if !looks_itself.load(Ordering::Relaxed) {
+                    wake(&doorbell);
+                }
+            };
+            let mut copy = HostCopy::new(near).with_doorbell(Box::new(notify));
             let is_released = || carrier.state().released;
             let front = front(&mut far, is_released, limit.saturating_sub(begin.elapsed())).map_err(lost)?;
             copy.follow(&front).map_err(lost)?;
             let looks = copy.looks().clone();
-            let mut state = carrier.state();
-            let (connects, released) = (state.connects, state.released);
-            *state = State { looks, connects, released, ..State::default() };
-            drop(state);
-            let theirs = carrier.clone();
-            let carries = move || theirs.carry(&mut Mirror::new(copy, far));
-            let thread = std::thread::Builder::new().name("hamr-mirror".into()).spawn(carries);
-            thread.map(drop).map_err(|e| {
-                let why = format!("starting a thread that carries: {e}");
-                carrier.state().lost.insert(why).clone()
-            })
+            let carried = Carried { mirror: Mirror::new(copy, far), has_ended: false };
+            let install = |mirror: &mut Option<_>| {
+                let mut state = carrier.state();
+                let (connects, released) = (state.connects, state.released);
+                *state = State { looks, connects, released, ..State::default() };
+                *mirror = Some(carried);
+            };
+            carrier.turn(install);
+            carrier.tender.look();
+            Ok(())
         };
-        let (is_asked, state, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
-        let carrier = Arc::new(Carrier { near, notified, kick, heap, is_asked, state, changed });
-        connect(&carrier, limit).map_err(|why| Error::Launch { device: kind.into(), why })?;
+        let tender = Tender::new(make()?);
+        let carrier = Arc::new(Carrier {
+            near,
+            notified: make()?,
+            heap,
+            mirror: Turns::new(None),
+            tender,
+            looks_itself: Arc::default(),
+            is_asked: AtomicBool::new(false),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let fail = |why| Error::Launch { device: kind.into(), why };
+        connect(&carrier, limit).map_err(fail)?;
+        let theirs = carrier.clone();
+        let thread = std::thread::Builder::new().name("hamr-mirror".into()).spawn(move || theirs.tend());
+        thread.map_err(|e| fail(format!("starting a thread that carries: {e}")))?;
         let (log, trace) = Default::default();
         let (kind, remote) = (kind.into(), remote.into());
         Ok(Self {
@@ -154,13 +191,6 @@ impl MirrorLink {
 
     fn load(&self, off: u64) -> u32 {
         self.carrier.near.word(off).map_or(0, |word| word.observe())
-    }
-
-    /// Outside of an epoch nobody notifies of what is published.
-    fn is_serving(&self) -> bool {
-        self.load(word::DEVICE_STATE) == DeviceState::SERVING.0
-            && self.load(word::HOST_STATE) == HostState::READY.0
-            && self.load(word::EPOCH_ACK) == self.load(word::EPOCH)
     }
 
     /// Behind it the device is there, unless an error says why not.
@@ -188,7 +218,10 @@ impl MirrorLink {
             return None;
         }
         let looks = self.carrier.state().looks.clone();
-        looks.look(off, len, until.saturating_duration_since(Instant::now()), || wake(&self.carrier.kick))
+        looks.look(off, len, until.saturating_duration_since(Instant::now()), || {
+            self.carrier.carry(false);
+            self.carrier.tender.look();
+        })
     }
 
     fn refresh_tasks(&self, until: Instant) -> Option<()> {
@@ -222,31 +255,70 @@ fn front(far: &mut impl FarSide, is_released: impl Fn() -> bool, limit: Duration
             }
         }
         far.flush()?;
-        let descriptors = far.descriptors();
-        let mut fds: Vec<_> = descriptors.iter().map(|(fd, flags)| PollFd::new(&**fd, *flags)).collect();
-        let step = left.min(Duration::from_millis(10));
-        let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() }));
+        sleep(&far.descriptors(), Some(left.min(Duration::from_millis(10))));
     }
 }
 
-impl Carrier {
+impl<D: FarSide> Carrier<D> {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_released(&self) -> bool {
+        self.state().released
     }
 
     fn ask(&self, what: impl FnOnce(&mut State)) {
         what(&mut self.state());
         self.is_asked.store(true, Ordering::Release);
-        wake(&self.kick);
+        self.carry(true);
+        self.tender.look();
     }
 
-    /// The thread.
-    fn carry<D: FarSide>(&self, mirror: &mut Mirror<HostCopy<Shared>, D>) {
-        let mut has_ended = false;
-        let ended = run(mirror, &self.kick, |mirror| {
-            let (copy, _) = mirror.sides();
-            if copy.end().is_some() != has_ended {
-                has_ended = !has_ended;
+    /// Carries what is published in the near window, and where `back` what has come.
+    pub(super) fn carry(&self, back: bool) {
+        let step = |mirror: &mut _| {
+            self.step(mirror, back);
+        };
+        if !self.mirror.carry(step) {
+            self.tender.look();
+        }
+    }
+
+    fn turn<R>(&self, act: impl FnOnce(&mut Option<Carried<D>>) -> R) -> R {
+        let step = |mirror: &mut _| {
+            self.step(mirror, false);
+        };
+        let (result, is_carried) = self.mirror.turn(act, step);
+        if !is_carried {
+            self.tender.look();
+        }
+        result
+    }
+
+    /// A step. True: something was carried, or nothing is any more.
+    fn step(&self, carried: &mut Option<Carried<D>>, back: bool) -> bool {
+        let Some(Carried { mirror, has_ended }) = carried else { return true };
+        // Who publishes from here on carries it, or has it carried.
+        mirror.sides().0.prepare_wait();
+        let moved = match if back { mirror.step() } else { mirror.to_device() } {
+            Ok(moved) => moved,
+            Err(Lost(why)) => {
+                *carried = None;
+                self.end(why);
+                return true;
+            }
+        };
+        let (copy, far) = mirror.sides();
+        if !back {
+            if far.is_full() {
+                // Who sleeps on what comes is to sleep until more can go, too.
+                wake(&self.notified);
+                self.tender.look();
+            }
+        } else {
+            if copy.end().is_some() != *has_ended {
+                *has_ended = !*has_ended;
                 self.state().end = copy.end().map(text);
                 wake(&self.notified);
             }
@@ -254,16 +326,59 @@ impl Carrier {
                 self.state().renewed = Some(outcome.map_err(|why| text(&why)));
                 self.changed.notify_all();
             }
-            if !self.is_asked.swap(false, Ordering::AcqRel) {
-                return true;
-            }
+        }
+        if self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::AcqRel) {
             let mut state = self.state();
             if std::mem::take(&mut state.asks) {
                 copy.renew();
             }
-            !state.released
-        });
-        let why = ended.map_or_else(|Lost(why)| why, |()| RELEASED.into());
+            if state.released {
+                drop(state);
+                *carried = None;
+                self.end(RELEASED.into());
+            }
+            return true;
+        }
+        moved
+    }
+
+    /// A step of a thread that means to sleep behind it. `looks_itself`: it takes what is put into the near window.
+    pub(super) fn prepare_wait(&self, looks_itself: bool) -> Prepared {
+        self.turn(|carried| {
+            let Some(Carried { mirror, .. }) = carried else { return Prepared::Lost };
+            let is_notified = mirror.sides().1.prepare_wait();
+            let moved = self.look(carried, looks_itself);
+            let Some(Carried { mirror, .. }) = carried else { return Prepared::Lost };
+            let far = mirror.sides().1;
+            if moved {
+                far.cancel_wait();
+                return Prepared::Moved;
+            }
+            Prepared::Sleep(far.descriptors(), if is_notified { LONGEST_SLEEP } else { PAUSE })
+        })
+    }
+
+    /// The same behind its sleep. True: something was carried.
+    pub(super) fn woken(&self, is_ready: bool, looks_itself: bool) -> bool {
+        self.turn(|carried| {
+            let Some(Carried { mirror, .. }) = carried else { return false };
+            let far = mirror.sides().1;
+            if is_ready {
+                far.woken();
+            }
+            far.cancel_wait();
+            self.look(carried, looks_itself)
+        })
+    }
+
+    fn look(&self, carried: &mut Option<Carried<D>>, looks_itself: bool) -> bool {
+        self.looks_itself.store(looks_itself, Ordering::Relaxed);
+        let moved = self.step(carried, true);
+        self.looks_itself.store(false, Ordering::Relaxed);
+        moved
+    }
+
+    fn end(&self, why: String) {
         // Whoever transfers is not to wait for its own end. Before the loss is known: who knows of it connects again.
         self.heap.end();
         let mut state = self.state();
@@ -273,9 +388,27 @@ impl Carrier {
         self.changed.notify_all();
         wake(&self.notified);
     }
+
+    /// Until this program is notified, or so long. Notifications that come meanwhile are taken.
+    fn wait(&self, limit: Option<Duration>) {
+        let (mut descriptors, longest) = match self.prepare_wait(true) {
+            Prepared::Sleep(descriptors, longest) => (descriptors, Some(longest)),
+            Prepared::Moved => (Vec::new(), Some(Duration::ZERO)),
+            Prepared::Lost => (Vec::new(), None),
+        };
+        let is_far = !descriptors.is_empty();
+        descriptors.push((self.notified.clone(), PollFlags::IN));
+        let mut ready = sleep(&descriptors, limit.into_iter().chain(longest).min());
+        if ready.pop() == Some(true) {
+            let _ = rustix::io::read(&*self.notified, &mut [0; 8]);
+        }
+        if is_far {
+            self.woken(ready.contains(&true), true);
+        }
+    }
 }
 
-impl Link for MirrorLink {
+impl<D: FarSide + 'static> Link for MirrorLink<D> {
     fn kind(&self) -> &str {
         &self.kind
     }
@@ -293,21 +426,24 @@ impl Link for MirrorLink {
     }
     fn notify(&self) {
         if self.origin.is_here() {
-            wake(&self.carrier.kick);
+            self.carrier.carry(false);
         }
     }
     fn wait(&self, max_us: u32) {
-        if !self.is_serving() {
-            wake(&self.carrier.kick);
-        }
-        if max_us == 0 {
-            return patience::rest();
-        }
-        let limit = Timespec { tv_sec: (max_us / 1_000_000).into(), tv_nsec: (max_us % 1_000_000 * 1000).into() };
-        let limit = (max_us != FOR_EVER).then_some(&limit);
-        // A signal ends the sleep early; callers expect early ends.
-        if poll(&mut [PollFd::new(&*self.carrier.notified, PollFlags::IN)], limit).is_ok_and(|n| n > 0) {
-            let _ = rustix::io::read(&*self.carrier.notified, &mut [0; 8]);
+        // In a copy of the process nothing is carried.
+        match (max_us, self.origin.is_here()) {
+            (0, false) => patience::rest(),
+            (0, true) => {
+                self.carrier.tender.waits();
+                self.carrier.carry(true);
+                patience::rest();
+            }
+            (_, false) => std::thread::sleep(PAUSE),
+            (_, true) => {
+                let limit = (max_us != FOR_EVER).then(|| Duration::from_micros(max_us.into()));
+                let _sleeper = self.carrier.tender.sleeper(max_us);
+                self.carrier.wait(limit);
+            }
         }
     }
     fn wake(&self) {
@@ -401,7 +537,7 @@ impl Link for MirrorLink {
     }
 }
 
-impl Drop for MirrorLink {
+impl<D: FarSide + 'static> Drop for MirrorLink<D> {
     fn drop(&mut self) {
         if self.origin.is_here() {
             self.release();

@@ -19,8 +19,8 @@ impl FarHeap for Mapped {
     }
 }
 
-impl MirrorLink {
-    /// To a device whose link this program has, and nobody else. One thread carries. Once it is lost, it is not found again.
+impl MirrorLink<Served> {
+    /// To a device whose link this program has, and nobody else. Once it is lost, it is not found again.
     ///
     /// # Errors
     /// As [`Self::start`].

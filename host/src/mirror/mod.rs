@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! program ── near window ── HostCopy ═ Mirror ═ FarSide ~~~~ Side ═ Mirror ═ Served ── window, doorbells ── device
-//!             MirrorLink       a thread of the link              a thread beside the device
+//!             MirrorLink      who waits, or its thread           a thread beside the device
 //! ```
 //!
-//! [`MirrorLink`] is the host's end, [`Served`] the device's. Both may be in one program, and then one thread carries.
+//! [`MirrorLink`] is the host's end, [`Served`] the device's. Both may be in one program, over one mirror.
 
 mod carry;
 #[cfg(feature = "net")]
@@ -15,8 +15,9 @@ mod link;
 mod mapped;
 mod rings;
 mod served;
+mod tender;
 
-pub use carry::{FarSide, serve};
+pub use carry::{Descriptor, FarSide, serve};
 #[cfg(feature = "net")]
 pub use channel::{ChannelSide, ServedHeap, TransferHeap};
 pub use link::MirrorLink;

@@ -1,6 +1,6 @@
 //! The device's end: its window, doorbells and process, as its link has them.
 
-use super::carry::FarSide;
+use super::carry::{Descriptor, FarSide};
 use crate::link::{Link, Peer};
 use hamr_comm::abi::window::{OutOfWindow, Shared};
 use hamr_comm::mirror::{Body, DeviceCopy, Lost, Message, Side};
@@ -128,7 +128,7 @@ impl Side for Served {
 }
 
 impl FarSide for Served {
-    fn descriptors(&self) -> Vec<(Arc<OwnedFd>, PollFlags)> {
+    fn descriptors(&self) -> Vec<Descriptor> {
         // The descriptor of a process that has ended is ready for good.
         let alive = self.descriptors.iter().filter(|_| self.end.is_none());
         alive.map(|fd| (fd.clone(), PollFlags::IN)).collect()

@@ -171,6 +171,7 @@ impl<'i> Wait<'i> {
         let device = self.device;
         let spin = device.options.spin_time().map(|spin| patience::limit(micros(spin)));
         match self.idle.step(HostMoment(now), spin) {
+            IdleStep::Poll if device.wait_queue.is_carried() => device.link.wait(0),
             IdleStep::Poll => {
                 patience::rest();
                 // The clock and the checks take as long as several polls: a reply should not meet them. Others had a

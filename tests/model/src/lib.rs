@@ -19,6 +19,7 @@ mod messages;
 mod order;
 mod sleep;
 mod slots;
+mod turns;
 mod worlds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,0 +1,158 @@
+//! The thread of a link: it carries while nobody waits. Who waits carries by itself, without a hop between threads.
+//!
+//! ```text
+//!           somebody waits                      the same one, and for long
+//! Watches -----------------> Naps ------------------------------------------> Parked
+//!    ^                        |  ^                                              |
+//!    +--- nobody did since ---+  +------------- that one has left --------------+
+//! ```
+
+use super::carry::{FarSide, LONGEST_SLEEP, SPIN, sleep};
+use super::link::{Carrier, Prepared, wake};
+use hamr_comm::am::patience;
+use rustix::event::PollFlags;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two looks whether somebody waits.
+const NAP: Duration = Duration::from_micros(200);
+/// Naps beside the same sleeper, behind which it is left alone.
+const NAPS: u32 = 8;
+
+/// What the thread does.
+const AWAKE: u32 = 0;
+/// It sleeps until something comes;
+const WATCHES: u32 = 1;
+/// or until who sleeps on that has left.
+const PARKED: u32 = 2;
+
+/// What those who wait and the thread know of each other.
+pub(super) struct Tender {
+    /// Wakes the thread.
+    kick: Arc<OwnedFd>,
+    does: AtomicU32,
+    /// How often somebody has waited.
+    waits: AtomicU32,
+    /// Those who sleep until something comes.
+    sleepers: AtomicU32,
+}
+
+/// One of them.
+pub(super) struct Sleeper<'a>(Option<&'a Tender>);
+
+impl Tender {
+    pub(super) fn new(kick: Arc<OwnedFd>) -> Self {
+        Self { kick, does: AtomicU32::new(AWAKE), waits: AtomicU32::new(0), sleepers: AtomicU32::new(0) }
+    }
+
+    /// There may be something to carry for which nobody waits.
+    pub(super) fn look(&self) {
+        wake(&self.kick);
+    }
+
+    /// Somebody waits, and looks by itself.
+    pub(super) fn waits(&self) {
+        self.waits.store(self.waits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Somebody sleeps, for so many microseconds at most.
+    pub(super) fn sleeper(&self, max_us: u32) -> Sleeper<'_> {
+        // Who takes a notification alone goes on to do something else.
+        if max_us == 1 {
+            return Sleeper(None);
+        }
+        self.waits();
+        // S0, before S1.
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        if self.does.load(Ordering::SeqCst) == WATCHES {
+            self.look();
+        }
+        Sleeper(Some(self))
+    }
+
+    /// S1, before S0, or the sleeper finds it.
+    fn does(&self, what: u32) {
+        self.does.store(what, Ordering::SeqCst);
+    }
+
+    fn has_sleeper(&self) -> bool {
+        self.sleepers.load(Ordering::SeqCst) != 0
+    }
+
+    fn sleep(&self, limit: Duration) {
+        if sleep(&[(self.kick.clone(), PollFlags::IN)], Some(limit)) == [true] {
+            self.kicked();
+        }
+    }
+
+    fn kicked(&self) {
+        let _ = rustix::io::read(&*self.kick, &mut [0; 8]);
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        let Some(tender) = self.0 else { return };
+        tender.sleepers.fetch_sub(1, Ordering::SeqCst);
+        if tender.does.load(Ordering::SeqCst) == PARKED {
+            tender.look();
+        }
+    }
+}
+
+impl<D: FarSide> Carrier<D> {
+    /// The thread.
+    pub(super) fn tend(&self) {
+        let tender = &self.tender;
+        let (mut seen, mut naps) = (0, 0);
+        let mut last = Instant::now();
+        while !self.is_released() {
+            let waits = tender.waits.load(Ordering::Relaxed);
+            if waits != seen || tender.has_sleeper() {
+                naps = if waits == seen { naps + 1 } else { 0 };
+                seen = waits;
+                if naps < NAPS {
+                    tender.sleep(NAP);
+                } else {
+                    tender.does(PARKED);
+                    if tender.has_sleeper() {
+                        tender.sleep(LONGEST_SLEEP);
+                    }
+                    tender.does(AWAKE);
+                }
+                // What a thread has published that waits for nothing.
+                self.carry(false);
+                continue;
+            }
+            if last.elapsed() < Duration::from_micros(patience::limit(SPIN)) {
+                if self.woken(false, false) {
+                    last = Instant::now();
+                }
+                patience::rest();
+                continue;
+            }
+            tender.does(WATCHES);
+            let prepared = if tender.has_sleeper() { Prepared::Moved } else { self.prepare_wait(false) };
+            let (mut descriptors, longest) = match prepared {
+                Prepared::Sleep(descriptors, longest) => (descriptors, Some(longest)),
+                Prepared::Lost => (Vec::new(), None),
+                Prepared::Moved => {
+                    tender.does(AWAKE);
+                    last = Instant::now();
+                    continue;
+                }
+            };
+            descriptors.push((tender.kick.clone(), PollFlags::IN));
+            let mut ready = sleep(&descriptors, longest);
+            tender.does(AWAKE);
+            if ready.pop() == Some(true) {
+                tender.kicked();
+            }
+            if self.woken(ready.contains(&true), false) {
+                last = Instant::now();
+            }
+        }
+    }
+}
