@@ -39,7 +39,7 @@ pub struct Channel {
     parts_given: bool,
     /// Nothing can be sent any more. What has come counts all the same, and behind it the end is read.
     is_cut: bool,
-    /// The system has no room for more.
+    /// The system had no room for more at the last try.
     is_full: bool,
     ended: Option<Broken>,
 }
@@ -371,7 +371,10 @@ impl Channel {
             self.output.clear();
             self.sent = 0;
         }
-        flushed.map(|is_all| is_all && !self.io.has_unsent())
+        let is_all = flushed? && !self.io.has_unsent();
+        // Who heard that there is no room is to hear of it, also when a look at what comes has sent the rest.
+        self.is_full = !is_all && !self.is_cut;
+        Ok(is_all)
     }
 
     /// Has each end proved the key to the other? Goes on with the handshake.

@@ -86,3 +86,23 @@ fn a_part_stands_before_an_offer_or_a_state() {
         "expected zero in the reserved bytes of PART (what is between it and OFFER or STATE), got something else"
     );
 }
+
+/// Else it would wait for what comes, and the other end for more.
+#[test]
+fn a_look_that_sends_the_rest_leaves_no_thread_asleep() {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (a, b) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("a socket pair");
+    let key = Key::random().expect("random bytes");
+    let end = |socket, end| Channel::new(socket, end, Some(&key), LIMIT).expect("an end");
+    let (mut host, mut server) = (end(a, End::Host), end(b, End::Server));
+    while !(host.is_proven().expect("the key") & server.is_proven().expect("the key")) {}
+    let piece = vec![1; CHUNK];
+    while host.push_raw(&piece).expect("there") != 0 {}
+    assert!(host.io.has_unsent(), "TLS has the rest of a piece");
+    let mut to = vec![0; CHUNK];
+    while server.take_raw(&mut to).expect("there") != 0 {}
+    assert_eq!(host.receive(), Ok(None));
+    assert!(!host.io.has_unsent(), "the look has sent it");
+    assert!(host.interest().contains(PollFlags::OUT));
+    assert_ne!(host.push_raw(&piece), Ok(0));
+}
