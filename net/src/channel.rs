@@ -16,7 +16,7 @@ use crate::tls::{self, Tls};
 use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, getpid};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +59,8 @@ struct Io {
     /// `None` between two ends in one program.
     tls: Option<Box<Tls>>,
     is_proven: bool,
+    /// The last look took all that there was, and stands for the next one.
+    is_drained: bool,
     silence: Duration,
     /// Who opened it.
     process: Pid,
@@ -93,7 +95,7 @@ impl Io {
             let heard = hear(&self.socket, tls, self.silence);
             // Also an alert, which tells the other end why.
             let sent = self.send();
-            let is_heard = heard?;
+            let is_heard = heard?.is_some();
             sent?;
             if !is_heard {
                 return Ok(false);
@@ -107,24 +109,62 @@ impl Io {
         if !self.prove()? || to.is_empty() {
             return Ok(0);
         }
-        let Some(tls) = &mut self.tls else {
-            return match Bytes(&self.socket).read(to) {
-                Ok(0) => Err(Broken::Closed),
-                Ok(len) => Ok(len),
-                Err(e) => socket::broken(&e, self.silence).map_or(Ok(0), Err),
-            };
-        };
         loop {
+            let Some(tls) = &mut self.tls else {
+                return match Bytes(&self.socket).read(to) {
+                    Ok(0) => Err(Broken::Closed),
+                    Ok(len) => Ok(len),
+                    Err(e) => socket::broken(&e, self.silence).map_or(Ok(0), Err),
+                };
+            };
             match tls.connection.reader().read(to) {
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
                 Ok(0) | Err(_) => return Err(Broken::Closed),
                 Ok(len) => return Ok(len),
             }
-            if !hear(&self.socket, tls, self.silence)? {
-                // What TLS may have to say itself.
-                return self.send().map(|()| 0);
+            if !self.hear()? {
+                return Ok(0);
             }
         }
+    }
+
+    /// Over TLS, gives bytes out where they are, at most so many. `None`: it is not over TLS.
+    fn pass(&mut self, most: usize, to: &mut impl FnMut(&[u8])) -> Result<Option<usize>, Broken> {
+        if !self.prove()? {
+            return Ok(Some(0));
+        }
+        loop {
+            let Some(tls) = &mut self.tls else { return Ok(None) };
+            let mut reader = tls.connection.reader();
+            match reader.fill_buf() {
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+                Ok([]) | Err(_) => return Err(Broken::Closed),
+                Ok(bytes) => {
+                    let bytes = bytes.get(..most).unwrap_or(bytes);
+                    to(bytes);
+                    let len = bytes.len();
+                    reader.consume(len);
+                    return Ok(Some(len));
+                }
+            }
+            if !self.hear()? {
+                return Ok(Some(0));
+            }
+        }
+    }
+
+    /// Gives TLS what has come, and sends what it may have to say itself. False: nothing has.
+    fn hear(&mut self) -> Result<bool, Broken> {
+        let is_heard = match &mut self.tls {
+            Some(tls) if !std::mem::take(&mut self.is_drained) => {
+                hear(&self.socket, tls, self.silence)?.inspect(|is_all| self.is_drained = *is_all).is_some()
+            }
+            _ => false,
+        };
+        if !is_heard {
+            self.send()?;
+        }
+        Ok(is_heard)
     }
 
     /// Takes bytes to send; returns how many.
@@ -151,14 +191,28 @@ impl Io {
     }
 }
 
-/// Gives TLS what has come. False: nothing has.
-fn hear(socket: &OwnedFd, tls: &mut Tls, silence: Duration) -> Result<bool, Broken> {
-    match tls.connection.read_tls(&mut Bytes(socket)) {
+/// Gives TLS what has come, and says whether that was all. `None`: nothing has.
+fn hear(socket: &OwnedFd, tls: &mut Tls, silence: Duration) -> Result<Option<bool>, Broken> {
+    let mut from = Short { socket: Bytes(socket), is_short: false };
+    match tls.connection.read_tls(&mut from) {
         Ok(0) => return Err(Broken::Closed),
         Ok(_) => {}
-        Err(e) => return socket::broken(&e, silence).map_or(Ok(false), Err),
+        Err(e) => return socket::broken(&e, silence).map_or(Ok(None), Err),
     }
-    tls.connection.process_new_packets().map(|_| true).map_err(|e| tls::broken(&e))
+    tls.connection.process_new_packets().map(|_| Some(from.is_short)).map_err(|e| tls::broken(&e))
+}
+
+/// A socket, and whether it had less than there was room for.
+struct Short<'a> {
+    socket: Bytes<'a>,
+    is_short: bool,
+}
+
+impl std::io::Read for Short<'_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let room = to.len();
+        self.socket.read(to).inspect(|len| self.is_short = *len < room)
+    }
 }
 
 impl Channel {
@@ -171,7 +225,7 @@ impl Channel {
         let tls = key.map(|key| Tls::new(&key.0, end).map(Box::new)).transpose()?;
         let is_proven = tls.is_none();
         Ok(Self {
-            io: Io { socket: Arc::new(socket), tls, is_proven, silence, process: getpid() },
+            io: Io { socket: Arc::new(socket), tls, is_proven, is_drained: false, silence, process: getpid() },
             end,
             phase: Phase::Opening,
             bounds: Bounds::default(),
@@ -305,6 +359,29 @@ impl Channel {
         }
         self.start += len;
         Ok(len)
+    }
+
+    /// Gives bytes behind a PUT out where they are, at most so many. 0: none have come.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn pass_raw(&mut self, most: usize, mut to: impl FnMut(&[u8])) -> Result<usize, Broken> {
+        if let Some(ended) = &self.ended {
+            return Err(ended.clone());
+        }
+        self.consume();
+        if self.start == self.filled {
+            let passed = self.io.pass(most, &mut to).map_err(|e| self.ended.insert(e).clone())?;
+            if let Some(len) = passed {
+                return Ok(len);
+            }
+            self.fill().map_err(|e| self.ended.insert(e).clone())?;
+        }
+        let came = self.input.get(self.start..self.filled).unwrap_or_default();
+        let came = came.get(..most).unwrap_or(came);
+        to(came);
+        self.start += came.len();
+        Ok(came.len())
     }
 
     /// Collects the bytes of a frame.

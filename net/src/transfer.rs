@@ -109,17 +109,6 @@ fn quiet(channel: &mut Channel) -> Result<(), Broken> {
     Err(Malformed::Reserved { name: "transfer", field: "what comes before its end" }.into())
 }
 
-/// As many bytes as have come.
-fn take_some(channel: &mut Channel, to: &mut [u8]) -> Result<usize, Broken> {
-    let mut all = 0;
-    loop {
-        match channel.take_raw(to.get_mut(all..).unwrap_or_default())? {
-            0 => return Ok(all),
-            len => all += len,
-        }
-    }
-}
-
 /// The heap at the server. Ranges are checked by now.
 pub trait Memory {
     /// The heap as it is laid out now, if the connection's bounds may be wider.
@@ -177,17 +166,15 @@ fn serve_transfer(channel: &mut Channel, memory: &mut impl Memory, piece: &mut [
             return Err(Broken::Closed);
         }
         let len = usize::try_from(end - off).unwrap_or(usize::MAX).min(piece.len());
-        let piece = piece.get_mut(..len).unwrap_or_default();
-        let mut rest: &mut [u8] = piece;
         if is_put {
-            let len = take_some(channel, rest)?;
+            let len = channel.pass_raw(len, |bytes| memory.write(off, bytes))?;
             if len == 0 {
                 channel.wait(LOOK);
             }
-            memory.write(off, rest.get(..len).unwrap_or_default());
             off += len as u64;
             continue;
         }
+        let mut rest: &mut [u8] = piece.get_mut(..len).unwrap_or_default();
         memory.read(off, rest);
         while !rest.is_empty() {
             let len = channel.push_raw(rest)?;

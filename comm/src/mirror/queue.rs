@@ -6,6 +6,8 @@
 
 use super::Half;
 use crate::am::{Responder, SlotAccess, Slots};
+use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::slot::{INLINE_WORDS, Place, RepHdr, ReqHdr, SECOND_WORDS};
@@ -22,31 +24,53 @@ struct Outstanding {
 }
 
 /// At most one for each slot, in the order of the requests.
-#[derive(Default)]
-struct Calls(Vec<Outstanding>);
+struct Calls {
+    all: VecDeque<Outstanding>,
+    /// By slot: is there one?
+    slots: Vec<bool>,
+}
 
 impl Calls {
+    fn new<K>(slots: &Queue<K>) -> Self {
+        Self { all: VecDeque::new(), slots: vec![false; count(slots) as usize] }
+    }
+
     /// A request is carried. A slot's last one is over, whatever a peer says.
     fn begin<K>(&mut self, half: &Half, slots: &Queue<K>) {
         let hdr = ReqHdr(half.hdr);
         let ticket = ticket_of(half, slots);
-        let number = ticket.map(|(number, _)| number);
-        self.0.retain(|call| call.slot != half.slot && Some(call.slot) != number);
-        self.0.push(Outstanding { slot: half.slot, word: half.word, hdr, ticket: number });
+        self.push(Outstanding { slot: half.slot, word: half.word, hdr, ticket: ticket.map(|(number, _)| number) });
         if let Some((slot, word)) = ticket {
-            self.0.push(Outstanding { slot, word, hdr, ticket: None });
+            self.push(Outstanding { slot, word, hdr, ticket: None });
+        }
+    }
+
+    fn push(&mut self, call: Outstanding) {
+        self.drop_of(call.slot);
+        if let Some(is_there) = self.slots.get_mut(call.slot as usize) {
+            *is_there = true;
+        }
+        self.all.push_back(call);
+    }
+
+    fn drop_of(&mut self, slot: u32) {
+        if self.slots.get_mut(slot as usize).is_some_and(core::mem::take) {
+            self.all.retain(|call| call.slot != slot);
         }
     }
 
     fn find(&self, half: &Half) -> Option<usize> {
-        self.0.iter().position(|call| call.slot == half.slot && call.word == half.word)
+        self.all.iter().position(|call| call.slot == half.slot && call.word == half.word)
     }
 
     /// Its reply is carried. Without TAKEN the ticket slot was not used.
     fn end(&mut self, index: usize, reply: RepHdr) {
-        let call = self.0.remove(index);
+        let Some(call) = self.all.remove(index) else { return };
+        if let Some(is_there) = self.slots.get_mut(call.slot as usize) {
+            *is_there = false;
+        }
         if let Some(ticket) = call.ticket.filter(|_| !reply.has(RepHdr::TAKEN)) {
-            self.0.retain(|other| other.slot != ticket);
+            self.drop_of(ticket);
         }
     }
 }
@@ -92,22 +116,14 @@ pub(super) struct Requests<K> {
 impl<K> Requests<K> {
     /// At the start of `epoch`.
     pub(super) fn new(slots: Queue<K>, epoch: Epoch) -> Self {
-        Self { responder: Responder::new(slots, epoch), calls: Calls::default() }
+        let calls = Calls::new(&slots);
+        Self { responder: Responder::new(slots, epoch), calls }
     }
 
-    /// The next CANCEL or request, and its chunk.
+    /// The next request and its chunk, or where there is none, CANCEL of one.
     pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
         bytes.clear();
-        for call in &mut self.calls.0 {
-            let hdr = slot(self.responder.slots(), call.slot).map_or(0, SlotAccess::req_hdr);
-            if ReqHdr(hdr).has(ReqHdr::CANCEL) && !call.hdr.has(ReqHdr::CANCEL) {
-                call.hdr = call.hdr.with(ReqHdr::CANCEL);
-                let (payload, second) = ([0; INLINE_WORDS], [0; SECOND_WORDS]);
-                let Outstanding { slot, word, hdr, .. } = *call;
-                return Some(Half { queue, of_host, header_alone: true, slot, hdr: hdr.0, word, payload, second });
-            }
-        }
-        let found = self.responder.next(true)?;
+        let Some(found) = self.responder.next(true) else { return self.cancelled((queue, of_host)) };
         let at = self.responder.slot(found.slot);
         let hdr = at.req_hdr();
         let mut second = [0; SECOND_WORDS];
@@ -124,6 +140,19 @@ impl<K> Requests<K> {
         }
         self.calls.begin(&half, slots);
         Some(half)
+    }
+
+    fn cancelled(&mut self, (queue, of_host): (u16, bool)) -> Option<Half> {
+        let slots = self.responder.slots();
+        let is_new = |call: &&mut Outstanding| {
+            let hdr = slot(slots, call.slot).map_or(0, SlotAccess::req_hdr);
+            ReqHdr(hdr).has(ReqHdr::CANCEL) && !call.hdr.has(ReqHdr::CANCEL)
+        };
+        let call = self.calls.all.iter_mut().find(is_new)?;
+        call.hdr = call.hdr.with(ReqHdr::CANCEL);
+        let (payload, second) = ([0; INLINE_WORDS], [0; SECOND_WORDS]);
+        let Outstanding { slot, word, hdr, .. } = *call;
+        Some(Half { queue, of_host, header_alone: true, slot, hdr: hdr.0, word, payload, second })
     }
 
     /// Publishes the reply to an outstanding request. `None`: it does not fit this copy.
@@ -149,7 +178,8 @@ pub(super) struct Replies<K> {
 
 impl<K> Replies<K> {
     pub(super) fn new(slots: Queue<K>) -> Self {
-        Self { slots, calls: Calls::default() }
+        let calls = Calls::new(&slots);
+        Self { slots, calls }
     }
 
     /// Publishes a request, or CANCEL in the header of an outstanding one. `None`: it does not fit this copy.
@@ -181,7 +211,7 @@ impl<K> Replies<K> {
     pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
         bytes.clear();
         let mut is_behind = false;
-        for (index, call) in self.calls.0.iter().enumerate() {
+        for (index, call) in self.calls.all.iter().enumerate() {
             if !call.hdr.has(ReqHdr::UNORDERED) && core::mem::replace(&mut is_behind, true) {
                 continue;
             }

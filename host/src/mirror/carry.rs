@@ -8,8 +8,8 @@ use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Microseconds of vain looks before a sleep.
-pub(super) const SPIN: u64 = 20;
+/// Microseconds of vain looks before a sleep: the time of a call and of its caller's next one.
+pub(super) const SPIN: u64 = 100;
 /// Between two looks at a side that notifies nobody.
 pub(super) const PAUSE: Duration = Duration::from_micros(100);
 /// Longest sleep, should a notification be lost.
@@ -47,7 +47,7 @@ pub fn serve<H: FarSide, D: FarSide>(host: H, device: D) -> Lost {
             }
             Ok(false) => {}
         }
-        let spin = patience::limit(SPIN);
+        let spin = if patience::must_sleep() { 0 } else { SPIN };
         match idle.step(begin.elapsed().as_micros() as u64, Some(spin)) {
             IdleStep::Poll => patience::rest(),
             IdleStep::PrepareWait => is_notified = mirror.prepare_wait(),

@@ -309,6 +309,9 @@ impl<D: FarSide> Carrier<D> {
                 return true;
             }
         };
+        if moved {
+            self.tender.carries();
+        }
         let (copy, far) = mirror.sides();
         if !back {
             if far.is_full() {
@@ -425,7 +428,7 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
         }
     }
     fn notify(&self) {
-        if self.origin.is_here() {
+        if self.origin.is_here() && !self.carrier.tender.gathers() {
             self.carrier.carry(false);
         }
     }

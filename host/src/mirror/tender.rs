@@ -13,20 +13,24 @@ use hamr_comm::am::patience;
 use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Between two looks whether somebody waits.
 const NAP: Duration = Duration::from_micros(200);
 /// Naps beside the same sleeper, behind which it is left alone.
-const NAPS: u32 = 8;
+const MOST_NAPS: u32 = 8;
 
 /// What the thread does.
 const AWAKE: u32 = 0;
 /// It sleeps until something comes;
 const WATCHES: u32 = 1;
-/// or until who sleeps on that has left.
+/// or until who sleeps on that has left;
 const PARKED: u32 = 2;
+/// or for a nap.
+const NAPS: u32 = 3;
+/// What is published sooner than so many nanoseconds behind what was carried waits for more, in one write.
+const GATHER: u64 = 5000;
 
 /// What those who wait and the thread know of each other.
 pub(super) struct Tender {
@@ -35,6 +39,9 @@ pub(super) struct Tender {
     does: AtomicU32,
     /// How often somebody has waited.
     waits: AtomicU32,
+    /// When something was carried last, in nanoseconds of `begin`.
+    carried: AtomicU64,
+    begin: Instant,
     /// Those who sleep until something comes.
     sleepers: AtomicU32,
 }
@@ -44,12 +51,32 @@ pub(super) struct Sleeper<'a>(Option<&'a Tender>);
 
 impl Tender {
     pub(super) fn new(kick: Arc<OwnedFd>) -> Self {
-        Self { kick, does: AtomicU32::new(AWAKE), waits: AtomicU32::new(0), sleepers: AtomicU32::new(0) }
+        let [does, waits, sleepers] = [AWAKE, 0, 0].map(AtomicU32::new);
+        Self { kick, does, waits, carried: AtomicU64::new(0), begin: Instant::now(), sleepers }
     }
 
     /// There may be something to carry for which nobody waits.
     pub(super) fn look(&self) {
         wake(&self.kick);
+    }
+
+    /// Something is carried now.
+    pub(super) fn carries(&self) {
+        self.carried.store(self.begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Is what was published just now to wait for more? Then who waits for it carries it, or the thread does.
+    pub(super) fn gathers(&self) -> bool {
+        let last = self.carried.load(Ordering::Relaxed);
+        if (self.begin.elapsed().as_nanos() as u64).saturating_sub(last) >= GATHER {
+            return false;
+        }
+        // The thread has looked behind this, or is found asleep.
+        fence(Ordering::SeqCst);
+        if matches!(self.does.load(Ordering::Relaxed), WATCHES | PARKED) {
+            self.look();
+        }
+        true
     }
 
     /// Somebody waits, and looks by itself.
@@ -113,15 +140,18 @@ impl<D: FarSide> Carrier<D> {
             if waits != seen || tender.has_sleeper() {
                 naps = if waits == seen { naps + 1 } else { 0 };
                 seen = waits;
-                if naps < NAPS {
+                if naps < MOST_NAPS {
+                    tender.does(NAPS);
                     tender.sleep(NAP);
                 } else {
                     tender.does(PARKED);
+                    // Who has found it awake.
+                    self.carry(false);
                     if tender.has_sleeper() {
                         tender.sleep(LONGEST_SLEEP);
                     }
-                    tender.does(AWAKE);
                 }
+                tender.does(AWAKE);
                 // What a thread has published that waits for nothing.
                 self.carry(false);
                 continue;
