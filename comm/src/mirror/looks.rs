@@ -4,6 +4,7 @@ use super::Lost;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ pub(super) type Range = (u64, u32);
 /// Looks of the host's threads, which a mirror carries.
 #[derive(Default)]
 pub struct Looks {
+    /// How many are not carried yet: who carries takes no lock for none.
+    waiting: AtomicUsize,
     state: Mutex<State>,
     answered: Condvar,
 }
@@ -48,6 +51,7 @@ impl Looks {
         state.last += 1;
         let number = state.last;
         state.waiting.push_back((number, (off, len)));
+        self.waiting.store(state.waiting.len(), Ordering::Relaxed);
         drop(state);
         carry();
         let begin = Instant::now();
@@ -60,6 +64,7 @@ impl Looks {
             if state.is_lost || left.is_zero() {
                 // What is on its way is dropped when it comes.
                 state.waiting.retain(|(of, _)| *of != number);
+                self.waiting.store(state.waiting.len(), Ordering::Relaxed);
                 state.sent.iter_mut().filter(|(of, _)| *of == number).for_each(|(of, _)| *of = 0);
                 return None;
             }
@@ -74,8 +79,12 @@ impl Looks {
     }
 
     pub(super) fn take(&self) -> Option<Range> {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         let mut state = self.state();
         let look = state.waiting.pop_front()?;
+        self.waiting.store(state.waiting.len(), Ordering::Relaxed);
         state.sent.push_back(look);
         Some(look.1)
     }

@@ -28,11 +28,15 @@ struct Calls {
     all: VecDeque<Outstanding>,
     /// By slot: is there one?
     slots: Vec<bool>,
+    /// The first ticket slot, and how many of those there are: tasks.
+    tickets: u32,
+    tasks: usize,
 }
 
 impl Calls {
     fn new<K>(slots: &Queue<K>) -> Self {
-        Self { all: VecDeque::new(), slots: vec![false; count(slots) as usize] }
+        let tickets = 1 + slots.ring_len();
+        Self { all: VecDeque::new(), slots: vec![false; count(slots) as usize], tickets, tasks: 0 }
     }
 
     /// A request is carried. A slot's last one is over, whatever a peer says.
@@ -50,11 +54,19 @@ impl Calls {
         if let Some(is_there) = self.slots.get_mut(call.slot as usize) {
             *is_there = true;
         }
+        self.tasks += usize::from(call.slot >= self.tickets);
         self.all.push_back(call);
     }
 
+    /// There is none of this slot any more. True: there was.
+    fn leave(&mut self, slot: u32) -> bool {
+        let was_there = self.slots.get_mut(slot as usize).is_some_and(core::mem::take);
+        self.tasks -= usize::from(was_there && slot >= self.tickets);
+        was_there
+    }
+
     fn drop_of(&mut self, slot: u32) {
-        if self.slots.get_mut(slot as usize).is_some_and(core::mem::take) {
+        if self.leave(slot) {
             self.all.retain(|call| call.slot != slot);
         }
     }
@@ -66,9 +78,7 @@ impl Calls {
     /// Its reply is carried. Without TAKEN the ticket slot was not used.
     fn end(&mut self, index: usize, reply: RepHdr) {
         let Some(call) = self.all.remove(index) else { return };
-        if let Some(is_there) = self.slots.get_mut(call.slot as usize) {
-            *is_there = false;
-        }
+        self.leave(call.slot);
         if let Some(ticket) = call.ticket.filter(|_| !reply.has(RepHdr::TAKEN)) {
             self.drop_of(ticket);
         }
@@ -180,6 +190,11 @@ impl<K> Replies<K> {
     pub(super) fn new(slots: Queue<K>) -> Self {
         let calls = Calls::new(&slots);
         Self { slots, calls }
+    }
+
+    /// Is one of its requests a task?
+    pub(super) fn has_tasks(&self) -> bool {
+        self.calls.tasks != 0
     }
 
     /// Publishes a request, or CANCEL in the header of an outstanding one. `None`: it does not fit this copy.

@@ -44,11 +44,7 @@ impl<M, O: Order> Turns<M, O> {
         self.pending.swap(1, Ordering::AcqRel);
         O::full();
         for _ in 0..MOST {
-            let mut what = match self.what.try_lock() {
-                Ok(what) => what,
-                Err(TryLockError::Poisoned(what)) => what.into_inner(),
-                Err(TryLockError::WouldBlock) => return true,
-            };
+            let Some(mut what) = self.try_lock() else { return true };
             self.begin();
             step(&mut what);
             drop(what);
@@ -59,6 +55,18 @@ impl<M, O: Order> Turns<M, O> {
         false
     }
 
+    /// For a thread that comes again until it finds what it waits for: carries, unless it is another's turn. The second value is that
+    /// of [`Self::carry`].
+    pub fn poll<R>(&self, act: impl FnOnce(&mut M) -> R, step: impl FnMut(&mut M)) -> (Option<R>, bool) {
+        let Some(mut what) = self.try_lock() else { return (None, true) };
+        if self.pending.load(Ordering::Relaxed) != 0 {
+            self.begin();
+        }
+        let result = act(&mut what);
+        drop(what);
+        (Some(result), !self.is_pending() || self.carry(step))
+    }
+
     /// As soon as it is this thread's turn. What others publish meanwhile is carried behind it by `step`, and the second value is
     /// that of [`Self::carry`].
     pub fn turn<R>(&self, act: impl FnOnce(&mut M) -> R, step: impl FnMut(&mut M)) -> (R, bool) {
@@ -67,6 +75,14 @@ impl<M, O: Order> Turns<M, O> {
         let result = act(&mut what);
         drop(what);
         (result, !self.is_pending() || self.carry(step))
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, M>> {
+        match self.what.try_lock() {
+            Ok(what) => Some(what),
+            Err(TryLockError::Poisoned(what)) => Some(what.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, M> {

@@ -31,6 +31,8 @@ const LOOK_LIMIT: Duration = Duration::from_millis(500);
 const TASKS_LIMIT: Duration = Duration::from_millis(50);
 /// A device that is asked to leave has so long.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3);
+/// Looks of a thread that waits, before it looks at its own clock.
+const POLLS: u32 = 4;
 const RELEASED: &str = "this program has released it";
 
 /// What the link and its thread share: either carries.
@@ -42,6 +44,8 @@ pub(super) struct Carrier<D> {
     /// Nothing is carried while there is none.
     mirror: Turns<Option<Carried<D>>>,
     pub(super) tender: Tender,
+    /// The near window's word was used up.
+    is_told: AtomicBool,
     /// Whose turn it is looks itself at what it puts into the near window, and needs no notification.
     looks_itself: Arc<AtomicBool>,
     /// [`State::asks`] or the end is to be looked at.
@@ -164,6 +168,7 @@ impl<D: FarSide + 'static> MirrorLink<D> {
             heap,
             mirror: Turns::new(None),
             tender,
+            is_told: AtomicBool::new(true),
             looks_itself: Arc::default(),
             is_asked: AtomicBool::new(false),
             state: Mutex::default(),
@@ -275,6 +280,31 @@ impl<D: FarSide> Carrier<D> {
         self.tender.look();
     }
 
+    /// Something was published, and its word says that nobody looks.
+    fn notified(&self) {
+        self.is_told.store(true, Ordering::Relaxed);
+        if !self.tender.gathers() {
+            self.carry(false);
+        }
+    }
+
+    /// For a thread that waits and comes again.
+    fn poll(&self) {
+        let step = |mirror: &mut _| {
+            self.step(mirror, false);
+        };
+        for _ in 0..POLLS {
+            let (moved, is_carried) = self.mirror.poll(|mirror| self.step(mirror, true), step);
+            if !is_carried {
+                self.tender.look();
+            }
+            patience::rest();
+            if moved == Some(true) {
+                return;
+            }
+        }
+    }
+
     /// Carries what is published in the near window, and where `back` what has come.
     pub(super) fn carry(&self, back: bool) {
         let step = |mirror: &mut _| {
@@ -299,8 +329,13 @@ impl<D: FarSide> Carrier<D> {
     /// A step. True: something was carried, or nothing is any more.
     fn step(&self, carried: &mut Option<Carried<D>>, back: bool) -> bool {
         let Some(Carried { mirror, has_ended }) = carried else { return true };
-        // Who publishes from here on carries it, or has it carried.
-        mirror.sides().0.prepare_wait();
+        // Who publishes from here on carries it, or has it carried: it is told so once for each odd value of the word, and an offer
+        // begins with an even one.
+        let is_even = self.near.word(word::DEVICE_WAIT).is_ok_and(|word| word.load() & 1 == 0);
+        if is_even || self.is_told.load(Ordering::Relaxed) {
+            self.is_told.store(false, Ordering::Relaxed);
+            mirror.sides().0.prepare_wait();
+        }
         let moved = match if back { mirror.step() } else { mirror.to_device() } {
             Ok(moved) => moved,
             Err(Lost(why)) => {
@@ -428,8 +463,8 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
         }
     }
     fn notify(&self) {
-        if self.origin.is_here() && !self.carrier.tender.gathers() {
-            self.carrier.carry(false);
+        if self.origin.is_here() {
+            self.carrier.notified();
         }
     }
     fn wait(&self, max_us: u32) {
@@ -438,8 +473,7 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
             (0, false) => patience::rest(),
             (0, true) => {
                 self.carrier.tender.waits();
-                self.carrier.carry(true);
-                patience::rest();
+                self.carrier.poll();
             }
             (_, false) => std::thread::sleep(PAUSE),
             (_, true) => {

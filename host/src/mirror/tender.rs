@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Between two looks whether somebody waits.
-const NAP: Duration = Duration::from_micros(200);
+const NAP: Duration = Duration::from_micros(500);
 /// Naps beside the same sleeper, behind which it is left alone.
 const MOST_NAPS: u32 = 8;
 

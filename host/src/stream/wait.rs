@@ -169,9 +169,12 @@ impl<'i> Wait<'i> {
     /// The step for a device that notifies.
     fn idle(&mut self, now: Instant, until: Instant) {
         let device = self.device;
-        let spin = device.options.spin_time().map(|spin| patience::limit(micros(spin)));
+        let is_carried = device.wait_queue.is_carried();
+        // A look for what comes over a network gives the processor away, and a sleep there is longer than the way.
+        let limit = |spin| if is_carried { spin } else { patience::limit(spin) };
+        let spin = device.options.spin_time().map(|spin| limit(micros(spin)));
         match self.idle.step(HostMoment(now), spin) {
-            IdleStep::Poll if device.wait_queue.is_carried() => device.link.wait(0),
+            IdleStep::Poll if is_carried => device.link.wait(0),
             IdleStep::Poll => {
                 patience::rest();
                 // The clock and the checks take as long as several polls: a reply should not meet them. Others had a

@@ -9,13 +9,22 @@ use loom::thread;
 use crate::Model;
 use crate::sleep::Unfenced;
 
-/// How often each of two threads publishes; and whether the first one waits for its turn once.
-type Case = ([u32; 2], bool);
+/// How often each of two threads publishes; and what the first one does before.
+type Case = ([u32; 2], First);
+
+#[derive(Clone, Copy)]
+enum First {
+    Nothing,
+    /// It carries as soon as it is its turn,
+    Waits,
+    /// or if it is.
+    Polls,
+}
 
 /// What is carried of each thread.
 type Carried = [u32; 2];
 
-fn run<O: Order>((times, waits): Case) {
+fn run<O: Order>((times, first): Case) {
     let words: Arc<[AtomicU32; 2]> = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
     let turns = Arc::new(Turns::<Carried, O>::new([0; 2]));
     let step = |words: &[AtomicU32; 2], carried: &mut Carried| {
@@ -31,8 +40,11 @@ fn run<O: Order>((times, waits): Case) {
     };
     let (theirs, their_turns) = (words.clone(), turns.clone());
     let other = thread::spawn(move || publish(1, &theirs, &their_turns));
-    if waits {
-        assert!(turns.turn(|carried| step(&words, carried), |carried| step(&words, carried)).1);
+    let look = |carried: &mut Carried| step(&words, carried);
+    match first {
+        First::Nothing => {}
+        First::Waits => assert!(turns.turn(look, look).1),
+        First::Polls => assert!(turns.poll(look, look).1),
     }
     publish(0, &words, &turns);
     other.join().expect("the other thread publishes and carries");
@@ -41,7 +53,7 @@ fn run<O: Order>((times, waits): Case) {
 }
 
 fn cases() -> Vec<Case> {
-    vec![([1, 1], false), ([0, 2], true)]
+    vec![([1, 1], First::Nothing), ([0, 2], First::Waits), ([0, 2], First::Polls)]
 }
 
 #[test]
