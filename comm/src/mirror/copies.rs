@@ -404,8 +404,6 @@ pub struct DeviceCopy<K> {
     told: (u32, u32),
     streams: Vec<Replies<K>>,
     of_host: Vec<Requests<K>>,
-    /// There was a task when no host queue had anything last.
-    had_tasks: bool,
     /// Wait words of the host queues.
     waits: Vec<u64>,
     /// Those of the host that are carried whenever they change.
@@ -426,7 +424,6 @@ impl<K: Clone> DeviceCopy<K> {
             told: (0, DeviceState::ABSENT.0),
             streams: Vec::new(),
             of_host: Vec::new(),
-            had_tasks: false,
             waits: Vec::new(),
             words: Vec::new(),
             heap: PREAMBLE_BYTES,
@@ -527,18 +524,11 @@ impl<K: Clone> Side for DeviceCopy<K> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let state = load(&self.window, word::DEVICE_STATE)?;
         let now = (load(&self.window, word::EPOCH_ACK)?, state);
-        if first(&mut self.streams, false, message, Replies::take) {
+        if first(&mut self.streams, false, message, Replies::take)
+            || first(&mut self.of_host, true, message, Requests::take)
+        {
             return Ok(true);
         }
-        // The first queue is everybody's, the others are of tasks: what one has published stands before its reply, and is found
-        // by a look behind that.
-        let has_tasks = self.streams.iter().any(Replies::has_tasks);
-        let looked_at = if has_tasks || self.had_tasks { usize::MAX } else { 1 };
-        let queues = self.of_host.len().min(looked_at);
-        if first(self.of_host.get_mut(..queues).unwrap_or_default(), true, message, Requests::take) {
-            return Ok(true);
-        }
-        self.had_tasks = has_tasks;
         if now == self.told {
             return self.answer(message);
         }

@@ -28,15 +28,13 @@ struct Calls {
     all: VecDeque<Outstanding>,
     /// By slot: is there one?
     slots: Vec<bool>,
-    /// The first ticket slot, and how many of those there are: tasks.
-    tickets: u32,
-    tasks: usize,
+    /// How many may be answered before an earlier one is.
+    unordered: usize,
 }
 
 impl Calls {
     fn new<K>(slots: &Queue<K>) -> Self {
-        let tickets = 1 + slots.ring_len();
-        Self { all: VecDeque::new(), slots: vec![false; count(slots) as usize], tickets, tasks: 0 }
+        Self { all: VecDeque::new(), slots: vec![false; count(slots) as usize], unordered: 0 }
     }
 
     /// A request is carried. A slot's last one is over, whatever a peer says.
@@ -54,21 +52,25 @@ impl Calls {
         if let Some(is_there) = self.slots.get_mut(call.slot as usize) {
             *is_there = true;
         }
-        self.tasks += usize::from(call.slot >= self.tickets);
+        self.unordered += usize::from(call.hdr.has(ReqHdr::UNORDERED));
         self.all.push_back(call);
     }
 
-    /// There is none of this slot any more. True: there was.
-    fn leave(&mut self, slot: u32) -> bool {
-        let was_there = self.slots.get_mut(slot as usize).is_some_and(core::mem::take);
-        self.tasks -= usize::from(was_there && slot >= self.tickets);
-        was_there
+    fn drop_of(&mut self, slot: u32) {
+        if self.slots.get(slot as usize) == Some(&true)
+            && let Some(index) = self.all.iter().position(|call| call.slot == slot)
+        {
+            self.remove(index);
+        }
     }
 
-    fn drop_of(&mut self, slot: u32) {
-        if self.leave(slot) {
-            self.all.retain(|call| call.slot != slot);
+    fn remove(&mut self, index: usize) -> Option<Outstanding> {
+        let call = self.all.remove(index)?;
+        if let Some(is_there) = self.slots.get_mut(call.slot as usize) {
+            *is_there = false;
         }
+        self.unordered -= usize::from(call.hdr.has(ReqHdr::UNORDERED));
+        Some(call)
     }
 
     fn find(&self, half: &Half) -> Option<usize> {
@@ -77,8 +79,7 @@ impl Calls {
 
     /// Its reply is carried. Without TAKEN the ticket slot was not used.
     fn end(&mut self, index: usize, reply: RepHdr) {
-        let Some(call) = self.all.remove(index) else { return };
-        self.leave(call.slot);
+        let Some(call) = self.remove(index) else { return };
         if let Some(ticket) = call.ticket.filter(|_| !reply.has(RepHdr::TAKEN)) {
             self.drop_of(ticket);
         }
@@ -192,11 +193,6 @@ impl<K> Replies<K> {
         Self { slots, calls }
     }
 
-    /// Is one of its requests a task?
-    pub(super) fn has_tasks(&self) -> bool {
-        self.calls.tasks != 0
-    }
-
     /// Publishes a request, or CANCEL in the header of an outstanding one. `None`: it does not fit this copy.
     pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<()> {
         let at = slot(&self.slots, half.slot)?;
@@ -225,9 +221,14 @@ impl<K> Replies<K> {
     /// The next reply, and its chunk.
     pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
         bytes.clear();
-        let mut is_behind = false;
+        let (mut is_behind, mut unordered) = (false, self.calls.unordered);
         for (index, call) in self.calls.all.iter().enumerate() {
-            if !call.hdr.has(ReqHdr::UNORDERED) && core::mem::replace(&mut is_behind, true) {
+            if is_behind && unordered == 0 {
+                break;
+            }
+            let is_unordered = call.hdr.has(ReqHdr::UNORDERED);
+            unordered -= usize::from(is_unordered);
+            if !is_unordered && core::mem::replace(&mut is_behind, true) {
                 continue;
             }
             let Outstanding { slot: number, word, .. } = *call;
