@@ -27,8 +27,9 @@ const TRY_EVERY: u32 = 4096;
 const FIRST: u32 = 256;
 /// Times that a thread yields between two looks at the kernel's count.
 const GROUP: u32 = 16;
-/// A processor that comes back later than this, in microseconds, had a thread that computes.
-const LATE_US: u64 = 200;
+/// A processor that comes back later than this, in microseconds, had a thread that computes: a time slice is longer, and the turns of
+/// several threads that only poll are shorter.
+const LATE_US: u64 = 700;
 /// Waits sleep at once for so many times of what came back late, so that further tries cost little.
 const SLEEPS: u64 = 64;
 const LONGEST_US: u64 = 1_000_000;

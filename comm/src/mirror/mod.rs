@@ -144,16 +144,13 @@ impl<H: Side, D: Side> Mirror<H, D> {
     /// Of either side.
     pub fn step(&mut self) -> Result<bool, Lost> {
         let there = self.to_device()?;
-        let mut back = false;
-        for _ in 0..ROUNDS {
-            if !self.host.has_room() || !self.device.take(&mut self.message)? {
-                break;
-            }
+        let mut back = 0;
+        while back < ROUNDS && self.host.has_room() && self.device.take(&mut self.message)? {
             self.host.put(&self.message)?;
-            back = true;
+            back += 1;
         }
         self.host.flush()?;
-        Ok(there || back)
+        Ok(there || back != 0)
     }
 
     /// Carries what the host has published, and looks at nothing of the device.
@@ -161,16 +158,13 @@ impl<H: Side, D: Side> Mirror<H, D> {
     /// # Errors
     /// Of either side.
     pub fn to_device(&mut self) -> Result<bool, Lost> {
-        let mut there = false;
-        for _ in 0..ROUNDS {
-            if !self.device.has_room() || !self.host.take(&mut self.message)? {
-                break;
-            }
+        let mut there = 0;
+        while there < ROUNDS && self.device.has_room() && self.host.take(&mut self.message)? {
             self.device.put(&self.message)?;
-            there = true;
+            there += 1;
         }
         self.device.flush()?;
-        Ok(there)
+        Ok(there != 0)
     }
 
     /// [`Side::prepare_wait`] of both. False: one of them is to be looked at from time to time.

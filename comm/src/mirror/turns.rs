@@ -55,6 +55,11 @@ impl<M, O: Order> Turns<M, O> {
         false
     }
 
+    /// Within a step: another one is to follow.
+    pub fn has_more(&self) {
+        self.pending.swap(1, Ordering::AcqRel);
+    }
+
     /// For a thread that comes again until it finds what it waits for: carries, unless it is another's turn. The second value is that
     /// of [`Self::carry`].
     pub fn poll<R>(&self, act: impl FnOnce(&mut M) -> R, step: impl FnMut(&mut M)) -> (Option<R>, bool) {

@@ -43,6 +43,10 @@ pub trait Decorator: Send + Sync {
     fn wake(&self) {
         self.inner().wake();
     }
+    /// [`Link::watch`].
+    fn watch(&self) {
+        self.inner().watch();
+    }
     /// [`Link::peer`].
     fn peer(&self) -> Peer {
         self.inner().peer()
@@ -140,6 +144,9 @@ impl<D: Decorator> Link for D {
     }
     fn wake(&self) {
         Decorator::wake(self);
+    }
+    fn watch(&self) {
+        Decorator::watch(self);
     }
     fn peer(&self) -> Peer {
         Decorator::peer(self)

@@ -114,6 +114,8 @@ pub trait Link: Send + Sync {
     /// Wakes the thread that sleeps in [`Self::wait`] or on [`Self::descriptors`], or the next one
     /// that would, as a notification of the peer does. Nothing to do without a doorbell.
     fn wake(&self) {}
+    /// A task waits, whose thread will not call [`Self::wait`] for it: from now on [`Self::descriptors`] tell of what comes.
+    fn watch(&self) {}
     /// Is the peer there? A few hundred nanoseconds at most.
     fn peer(&self) -> Peer;
     /// Descriptors of which one is readable when the peer has notified or is gone. A thread that

@@ -47,7 +47,7 @@ pub fn serve<H: FarSide, D: FarSide>(host: H, device: D) -> Lost {
             }
             Ok(false) => {}
         }
-        let spin = SPIN;
+        let spin = if patience::must_sleep() { 0 } else { SPIN };
         match idle.step(begin.elapsed().as_micros() as u64, Some(spin)) {
             IdleStep::Poll => patience::rest(),
             IdleStep::PrepareWait => is_notified = mirror.prepare_wait(),

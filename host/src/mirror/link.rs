@@ -21,7 +21,7 @@ use hamr_comm::mirror::{Body, HostCopy, Looks, Lost, Message, Mirror, Side, Turn
 use hamr_qemu::origin::Origin;
 use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ const TASKS_LIMIT: Duration = Duration::from_millis(50);
 const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 /// Looks of a thread that waits, before it looks at its own clock.
 const POLLS: u32 = 4;
+/// Of a thread that waits while nothing is carried.
+const LOST_NAP: Duration = Duration::from_millis(1);
 const RELEASED: &str = "this program has released it";
 
 /// What the link and its thread share: either carries.
@@ -153,11 +155,17 @@ impl<D: FarSide + 'static> MirrorLink<D> {
             let carried = Carried { mirror: Mirror::new(copy, far), has_ended: false };
             let install = |mirror: &mut Option<_>| {
                 let mut state = carrier.state();
-                let (connects, released) = (state.connects, state.released);
-                *state = State { looks, connects, released, ..State::default() };
+                if state.released {
+                    return Err(RELEASED.to_owned());
+                }
+                let connects = state.connects;
+                *state = State { looks, connects, ..State::default() };
                 *mirror = Some(carried);
+                Ok(())
             };
-            carrier.turn(install);
+            carrier.turn(install)?;
+            // Who sleeps on what came before is to sleep on what comes now.
+            wake(&carrier.notified);
             carrier.tender.look();
             Ok(())
         };
@@ -225,7 +233,7 @@ impl<D: FarSide + 'static> MirrorLink<D> {
         let looks = self.carrier.state().looks.clone();
         looks.look(off, len, until.saturating_duration_since(Instant::now()), || {
             self.carrier.carry(false);
-            self.carrier.tender.look();
+            self.carrier.tender.watch();
         })
     }
 
@@ -282,6 +290,8 @@ impl<D: FarSide> Carrier<D> {
 
     /// Something was published, and its word says that nobody looks.
     fn notified(&self) {
+        // Behind the look at the word's value, which was stored behind the last `false`.
+        fence(Ordering::Acquire);
         self.is_told.store(true, Ordering::Relaxed);
         if !self.tender.gathers() {
             self.carry(false);
@@ -329,14 +339,29 @@ impl<D: FarSide> Carrier<D> {
     /// A step. True: something was carried, or nothing is any more.
     fn step(&self, carried: &mut Option<Carried<D>>, back: bool) -> bool {
         let Some(Carried { mirror, has_ended }) = carried else { return true };
+        if self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::AcqRel) {
+            let mut state = self.state();
+            if std::mem::take(&mut state.asks) {
+                mirror.sides().0.renew();
+            }
+            if state.released {
+                drop(state);
+                *carried = None;
+                self.end(RELEASED.into());
+                return true;
+            }
+        }
         // Who publishes from here on carries it, or has it carried: it is told so once for each odd value of the word, and an offer
         // begins with an even one.
         let is_even = self.near.word(word::DEVICE_WAIT).is_ok_and(|word| word.load() & 1 == 0);
         if is_even || self.is_told.load(Ordering::Relaxed) {
             self.is_told.store(false, Ordering::Relaxed);
+            fence(Ordering::Release);
             mirror.sides().0.prepare_wait();
         }
-        let moved = match if back { mirror.step() } else { mirror.to_device() } {
+        let was_full = mirror.sides().1.is_full();
+        let moved = if back { mirror.step() } else { mirror.to_device() };
+        let moved = match moved {
             Ok(moved) => moved,
             Err(Lost(why)) => {
                 *carried = None;
@@ -347,14 +372,17 @@ impl<D: FarSide> Carrier<D> {
         if moved {
             self.tender.carries();
         }
+        if !back && moved {
+            // There may be more than one step carries.
+            self.mirror.has_more();
+        }
         let (copy, far) = mirror.sides();
-        if !back {
-            if far.is_full() {
-                // Who sleeps on what comes is to sleep until more can go, too.
-                wake(&self.notified);
-                self.tender.look();
-            }
-        } else {
+        if !was_full && far.is_full() {
+            // Who sleeps on what comes is to sleep until more can go, too.
+            wake(&self.notified);
+            self.tender.look();
+        }
+        if back {
             if copy.end().is_some() != *has_ended {
                 *has_ended = !*has_ended;
                 self.state().end = copy.end().map(text);
@@ -365,18 +393,6 @@ impl<D: FarSide> Carrier<D> {
                 self.changed.notify_all();
             }
         }
-        if self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::AcqRel) {
-            let mut state = self.state();
-            if std::mem::take(&mut state.asks) {
-                copy.renew();
-            }
-            if state.released {
-                drop(state);
-                *carried = None;
-                self.end(RELEASED.into());
-            }
-            return true;
-        }
         moved
     }
 
@@ -385,11 +401,12 @@ impl<D: FarSide> Carrier<D> {
         self.turn(|carried| {
             let Some(Carried { mirror, .. }) = carried else { return Prepared::Lost };
             let is_notified = mirror.sides().1.prepare_wait();
+            // A fresh value for what is published while this thread sleeps.
+            self.is_told.store(true, Ordering::Relaxed);
             let moved = self.look(carried, looks_itself);
             let Some(Carried { mirror, .. }) = carried else { return Prepared::Lost };
             let far = mirror.sides().1;
             if moved {
-                far.cancel_wait();
                 return Prepared::Moved;
             }
             Prepared::Sleep(far.descriptors(), if is_notified { LONGEST_SLEEP } else { PAUSE })
@@ -400,11 +417,10 @@ impl<D: FarSide> Carrier<D> {
     pub(super) fn woken(&self, is_ready: bool, looks_itself: bool) -> bool {
         self.turn(|carried| {
             let Some(Carried { mirror, .. }) = carried else { return false };
-            let far = mirror.sides().1;
             if is_ready {
-                far.woken();
+                // Its word stays as it is: another thread may sleep on it.
+                mirror.sides().1.woken();
             }
-            far.cancel_wait();
             self.look(carried, looks_itself)
         })
     }
@@ -432,7 +448,7 @@ impl<D: FarSide> Carrier<D> {
         let (mut descriptors, longest) = match self.prepare_wait(true) {
             Prepared::Sleep(descriptors, longest) => (descriptors, Some(longest)),
             Prepared::Moved => (Vec::new(), Some(Duration::ZERO)),
-            Prepared::Lost => (Vec::new(), None),
+            Prepared::Lost => (Vec::new(), Some(LOST_NAP)),
         };
         let is_far = !descriptors.is_empty();
         descriptors.push((self.notified.clone(), PollFlags::IN));
@@ -486,6 +502,11 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
     fn wake(&self) {
         wake(&self.carrier.notified);
     }
+    fn watch(&self) {
+        if self.origin.is_here() {
+            self.carrier.tender.watch();
+        }
+    }
     fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         vec![self.carrier.notified.clone()]
     }
@@ -513,7 +534,10 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
         Ok(self.connect(limit)?)
     }
     fn release(&self) {
-        self.carrier.ask(|state| state.released = true);
+        // A copy of the process has none of it.
+        if self.origin.is_here() {
+            self.carrier.ask(|state| state.released = true);
+        }
     }
     fn remote(&self) -> Option<&str> {
         Some(&self.remote)
@@ -576,8 +600,6 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
 
 impl<D: FarSide + 'static> Drop for MirrorLink<D> {
     fn drop(&mut self) {
-        if self.origin.is_here() {
-            self.release();
-        }
+        self.release();
     }
 }

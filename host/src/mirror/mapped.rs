@@ -20,7 +20,8 @@ impl FarHeap for Mapped {
 }
 
 impl MirrorLink<Served> {
-    /// To a device whose link this program has, and nobody else. Once it is lost, it is not found again.
+    /// To a device whose link this program has, and nobody else. Whoever carries starts it again, and runs it where it lives in its
+    /// host's waits. Once it is lost, it is not found again.
     ///
     /// # Errors
     /// As [`Self::start`].

@@ -1,10 +1,10 @@
 //! The thread of a link: it carries while nobody waits. Who waits carries by itself, without a hop between threads.
 //!
 //! ```text
-//!           somebody waits                      the same one, and for long
+//!           somebody waits                     one sleeps, and for long
 //! Watches -----------------> Naps ------------------------------------------> Parked
 //!    ^                        |  ^                                              |
-//!    +--- nobody did since ---+  +------------- that one has left --------------+
+//!    +--- nobody did since ---+  +----------------- it has left ----------------+
 //! ```
 
 use super::carry::{FarSide, LONGEST_SLEEP, SPIN, sleep};
@@ -13,12 +13,12 @@ use hamr_comm::am::patience;
 use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Between two looks whether somebody waits.
-const NAP: Duration = Duration::from_micros(500);
-/// Naps beside the same sleeper, behind which it is left alone.
+const NAP: Duration = Duration::from_micros(300);
+/// Naps beside one who sleeps, behind which it is left alone.
 const MOST_NAPS: u32 = 8;
 
 /// What the thread does.
@@ -37,8 +37,8 @@ pub(super) struct Tender {
     /// Wakes the thread.
     kick: Arc<OwnedFd>,
     does: AtomicU32,
-    /// How often somebody has waited.
-    waits: AtomicU32,
+    /// Somebody has looked by itself since the last nap began.
+    is_polled: AtomicBool,
     /// When something was carried last, in nanoseconds of `begin`.
     carried: AtomicU64,
     begin: Instant,
@@ -51,8 +51,9 @@ pub(super) struct Sleeper<'a>(Option<&'a Tender>);
 
 impl Tender {
     pub(super) fn new(kick: Arc<OwnedFd>) -> Self {
-        let [does, waits, sleepers] = [AWAKE, 0, 0].map(AtomicU32::new);
-        Self { kick, does, waits, carried: AtomicU64::new(0), begin: Instant::now(), sleepers }
+        let [does, sleepers] = [AWAKE, 0].map(AtomicU32::new);
+        let (is_polled, carried) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { kick, does, is_polled, carried, begin: Instant::now(), sleepers }
     }
 
     /// There may be something to carry for which nobody waits.
@@ -81,7 +82,17 @@ impl Tender {
 
     /// Somebody waits, and looks by itself.
     pub(super) fn waits(&self) {
-        self.waits.store(self.waits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.is_polled.store(true, Ordering::Relaxed);
+    }
+
+    /// Who waits does not look any more.
+    pub(super) fn watch(&self) {
+        self.is_polled.store(false, Ordering::Relaxed);
+        // The thread looks at what was polled behind this, or is found in its nap.
+        fence(Ordering::SeqCst);
+        if self.does.load(Ordering::Relaxed) == NAPS {
+            self.look();
+        }
     }
 
     /// Somebody sleeps, for so many microseconds at most.
@@ -133,13 +144,12 @@ impl<D: FarSide> Carrier<D> {
     /// The thread.
     pub(super) fn tend(&self) {
         let tender = &self.tender;
-        let (mut seen, mut naps) = (0, 0);
+        let mut naps = 0;
         let mut last = Instant::now();
         while !self.is_released() {
-            let waits = tender.waits.load(Ordering::Relaxed);
-            if waits != seen || tender.has_sleeper() {
-                naps = if waits == seen { naps + 1 } else { 0 };
-                seen = waits;
+            let is_polled = tender.is_polled.swap(false, Ordering::Relaxed);
+            if is_polled || tender.has_sleeper() {
+                naps = if is_polled { 0 } else { naps + 1 };
                 if naps < MOST_NAPS {
                     tender.does(NAPS);
                     tender.sleep(NAP);
@@ -152,8 +162,8 @@ impl<D: FarSide> Carrier<D> {
                     }
                 }
                 tender.does(AWAKE);
-                // What a thread has published that waits for nothing.
-                self.carry(false);
+                // What threads have published, and what has come for them, that look at nothing now.
+                self.carry(true);
                 continue;
             }
             if last.elapsed() < Duration::from_micros(patience::limit(SPIN)) {

@@ -176,6 +176,7 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         let device = self.stream.device();
         device.wait_queue.register(waker, until, &device.me);
         device.notify(Fence::Full);
+        device.link.watch();
         if self.stream.with(|submitter, _| submitter.epoch()).is_ending(device) {
             device.wait_queue.register(waker, Some(in_time(GRACE_STEP)), &device.me);
         }

@@ -170,8 +170,8 @@ impl<'i> Wait<'i> {
     fn idle(&mut self, now: Instant, until: Instant) {
         let device = self.device;
         let is_carried = device.wait_queue.is_carried();
-        // A look for what comes over a network gives the processor away, and a sleep there is longer than the way.
-        let limit = |spin| if is_carried { spin } else { patience::limit(spin) };
+        // Where others poll as well, a look at a network takes longer than their turn.
+        let limit = |spin| if is_carried && !patience::must_sleep() { spin } else { patience::limit(spin) };
         let spin = device.options.spin_time().map(|spin| limit(micros(spin)));
         match self.idle.step(HostMoment(now), spin) {
             IdleStep::Poll if is_carried => device.link.wait(0),
