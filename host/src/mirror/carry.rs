@@ -78,3 +78,8 @@ pub(super) fn sleep(descriptors: &[Descriptor], limit: Option<Duration>) -> Vec<
     let _ = poll(&mut fds, limit.as_ref());
     fds.iter().map(|fd| !fd.revents().is_empty()).collect()
 }
+
+pub(super) fn wake(fd: &OwnedFd) {
+    // The only error is a counter at its end, and then it is readable.
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+}

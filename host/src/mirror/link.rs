@@ -1,6 +1,7 @@
 //! The host's end: a link whose window is this program's own copy.
 
-use super::carry::{Descriptor, FarSide, LONGEST_SLEEP, PAUSE, sleep};
+use super::carrier::{Carried, Carrier, RELEASED, State, text};
+use super::carry::{FarSide, PAUSE, sleep, wake};
 use super::rings::Brought;
 use super::tender::Tender;
 use crate::Error;
@@ -17,12 +18,11 @@ use hamr_comm::abi::tasks::TasksLayout;
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use hamr_comm::am::patience;
 use hamr_comm::handshake::HostHandshake;
-use hamr_comm::mirror::{Body, HostCopy, Looks, Lost, Message, Mirror, Side, Turns};
+use hamr_comm::mirror::{Body, HostCopy, Lost, Message, Mirror, Turns};
 use hamr_qemu::origin::Origin;
-use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long what people look at may take to come.
@@ -31,66 +31,6 @@ const LOOK_LIMIT: Duration = Duration::from_millis(500);
 const TASKS_LIMIT: Duration = Duration::from_millis(50);
 /// A device that is asked to leave has so long.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3);
-/// Looks of a thread that waits, before it looks at its own clock.
-const POLLS: u32 = 4;
-/// Of a thread that waits while nothing is carried.
-const LOST_NAP: Duration = Duration::from_millis(1);
-const RELEASED: &str = "this program has released it";
-
-/// What the link and its thread share: either carries.
-pub(super) struct Carrier<D> {
-    near: Window<Shared>,
-    /// Readable when something was put into the near window.
-    notified: Arc<OwnedFd>,
-    heap: Arc<dyn FarHeap>,
-    /// Nothing is carried while there is none.
-    mirror: Turns<Option<Carried<D>>>,
-    pub(super) tender: Tender,
-    /// The near window's word was used up.
-    is_told: AtomicBool,
-    /// Whose turn it is looks itself at what it puts into the near window, and needs no notification.
-    looks_itself: Arc<AtomicBool>,
-    /// [`State::asks`] or the end is to be looked at.
-    is_asked: AtomicBool,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-/// What is to be done behind a step.
-pub(super) enum Prepared {
-    /// Something was carried.
-    Moved,
-    /// A sleep until one of them is ready, or so long; and [`Carrier::woken`].
-    Sleep(Vec<Descriptor>, Duration),
-    /// Nothing is carried any more.
-    Lost,
-}
-
-struct Carried<D> {
-    mirror: Mirror<HostCopy<Shared>, D>,
-    /// That the device has ended was told.
-    has_ended: bool,
-}
-
-#[derive(Default)]
-struct State {
-    /// Why nothing is carried any more.
-    lost: Option<String>,
-    /// A thread looks for the device.
-    connects: bool,
-    /// It was found again, and nothing was asked of it since.
-    is_new: bool,
-    looks: Arc<Looks>,
-    /// How the device has ended.
-    end: Option<String>,
-    /// A new start is to be asked for;
-    asks: bool,
-    /// or was, by a caller who may have waited for less long than it takes.
-    is_asked: bool,
-    /// What came back.
-    renewed: Option<Result<(), String>>,
-    released: bool,
-}
 
 /// Finds the device, and has it carried for.
 type Connect<D> = Box<dyn Fn(&Carrier<D>, Duration) -> Result<(), String> + Send + Sync>;
@@ -107,15 +47,6 @@ pub struct MirrorLink<D: FarSide + 'static> {
     log: Mutex<Brought>,
     trace: Mutex<Brought>,
     origin: Origin,
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-pub(super) fn wake(fd: &OwnedFd) {
-    // The only error is a counter at its end, and then it is readable.
-    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
 impl<D: FarSide + 'static> MirrorLink<D> {
@@ -232,7 +163,8 @@ impl<D: FarSide + 'static> MirrorLink<D> {
         }
         let looks = self.carrier.state().looks.clone();
         looks.look(off, len, until.saturating_duration_since(Instant::now()), || {
-            self.carrier.carry(false);
+            // A side in this program answers at once, and nobody else notices.
+            self.carrier.carry(true);
             self.carrier.tender.watch();
         })
     }
@@ -269,196 +201,6 @@ fn front(far: &mut impl FarSide, is_released: impl Fn() -> bool, limit: Duration
         }
         far.flush()?;
         sleep(&far.descriptors(), Some(left.min(Duration::from_millis(10))));
-    }
-}
-
-impl<D: FarSide> Carrier<D> {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn is_released(&self) -> bool {
-        self.state().released
-    }
-
-    fn ask(&self, what: impl FnOnce(&mut State)) {
-        what(&mut self.state());
-        self.is_asked.store(true, Ordering::Release);
-        self.carry(true);
-        self.tender.look();
-    }
-
-    /// Something was published, and its word says that nobody looks.
-    fn notified(&self) {
-        // Behind the look at the word's value, which was stored behind the last `false`.
-        fence(Ordering::Acquire);
-        self.is_told.store(true, Ordering::Relaxed);
-        if !self.tender.gathers() {
-            self.carry(false);
-        }
-    }
-
-    /// For a thread that waits and comes again.
-    fn poll(&self) {
-        let step = |mirror: &mut _| {
-            self.step(mirror, false);
-        };
-        for _ in 0..POLLS {
-            let (moved, is_carried) = self.mirror.poll(|mirror| self.step(mirror, true), step);
-            if !is_carried {
-                self.tender.look();
-            }
-            patience::rest();
-            if moved == Some(true) {
-                return;
-            }
-        }
-    }
-
-    /// Carries what is published in the near window, and where `back` what has come.
-    pub(super) fn carry(&self, back: bool) {
-        let step = |mirror: &mut _| {
-            self.step(mirror, back);
-        };
-        if !self.mirror.carry(step) {
-            self.tender.look();
-        }
-    }
-
-    fn turn<R>(&self, act: impl FnOnce(&mut Option<Carried<D>>) -> R) -> R {
-        let step = |mirror: &mut _| {
-            self.step(mirror, false);
-        };
-        let (result, is_carried) = self.mirror.turn(act, step);
-        if !is_carried {
-            self.tender.look();
-        }
-        result
-    }
-
-    /// A step. True: something was carried, or nothing is any more.
-    fn step(&self, carried: &mut Option<Carried<D>>, back: bool) -> bool {
-        let Some(Carried { mirror, has_ended }) = carried else { return true };
-        if self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::AcqRel) {
-            let mut state = self.state();
-            if std::mem::take(&mut state.asks) {
-                mirror.sides().0.renew();
-            }
-            if state.released {
-                drop(state);
-                *carried = None;
-                self.end(RELEASED.into());
-                return true;
-            }
-        }
-        // Who publishes from here on carries it, or has it carried: it is told so once for each odd value of the word, and an offer
-        // begins with an even one.
-        let is_even = self.near.word(word::DEVICE_WAIT).is_ok_and(|word| word.load() & 1 == 0);
-        if is_even || self.is_told.load(Ordering::Relaxed) {
-            self.is_told.store(false, Ordering::Relaxed);
-            fence(Ordering::Release);
-            mirror.sides().0.prepare_wait();
-        }
-        let was_full = mirror.sides().1.is_full();
-        let moved = if back { mirror.step() } else { mirror.to_device() };
-        let moved = match moved {
-            Ok(moved) => moved,
-            Err(Lost(why)) => {
-                *carried = None;
-                self.end(why);
-                return true;
-            }
-        };
-        if moved {
-            self.tender.carries();
-        }
-        if !back && moved {
-            // There may be more than one step carries.
-            self.mirror.has_more();
-        }
-        let (copy, far) = mirror.sides();
-        if !was_full && far.is_full() {
-            // Who sleeps on what comes is to sleep until more can go, too.
-            wake(&self.notified);
-            self.tender.look();
-        }
-        if back {
-            if copy.end().is_some() != *has_ended {
-                *has_ended = !*has_ended;
-                self.state().end = copy.end().map(text);
-                wake(&self.notified);
-            }
-            if let Some(outcome) = copy.renewed() {
-                self.state().renewed = Some(outcome.map_err(|why| text(&why)));
-                self.changed.notify_all();
-            }
-        }
-        moved
-    }
-
-    /// A step of a thread that means to sleep behind it. `looks_itself`: it takes what is put into the near window.
-    pub(super) fn prepare_wait(&self, looks_itself: bool) -> Prepared {
-        self.turn(|carried| {
-            let Some(Carried { mirror, .. }) = carried else { return Prepared::Lost };
-            let is_notified = mirror.sides().1.prepare_wait();
-            // A fresh value for what is published while this thread sleeps.
-            self.is_told.store(true, Ordering::Relaxed);
-            let moved = self.look(carried, looks_itself);
-            let Some(Carried { mirror, .. }) = carried else { return Prepared::Lost };
-            let far = mirror.sides().1;
-            if moved {
-                return Prepared::Moved;
-            }
-            Prepared::Sleep(far.descriptors(), if is_notified { LONGEST_SLEEP } else { PAUSE })
-        })
-    }
-
-    /// The same behind its sleep. True: something was carried.
-    pub(super) fn woken(&self, is_ready: bool, looks_itself: bool) -> bool {
-        self.turn(|carried| {
-            let Some(Carried { mirror, .. }) = carried else { return false };
-            if is_ready {
-                // Its word stays as it is: another thread may sleep on it.
-                mirror.sides().1.woken();
-            }
-            self.look(carried, looks_itself)
-        })
-    }
-
-    fn look(&self, carried: &mut Option<Carried<D>>, looks_itself: bool) -> bool {
-        self.looks_itself.store(looks_itself, Ordering::Relaxed);
-        let moved = self.step(carried, true);
-        self.looks_itself.store(false, Ordering::Relaxed);
-        moved
-    }
-
-    fn end(&self, why: String) {
-        // Whoever transfers is not to wait for its own end. Before the loss is known: who knows of it connects again.
-        self.heap.end();
-        let mut state = self.state();
-        state.looks.end();
-        state.lost = Some(why);
-        drop(state);
-        self.changed.notify_all();
-        wake(&self.notified);
-    }
-
-    /// Until this program is notified, or so long. Notifications that come meanwhile are taken.
-    fn wait(&self, limit: Option<Duration>) {
-        let (mut descriptors, longest) = match self.prepare_wait(true) {
-            Prepared::Sleep(descriptors, longest) => (descriptors, Some(longest)),
-            Prepared::Moved => (Vec::new(), Some(Duration::ZERO)),
-            Prepared::Lost => (Vec::new(), Some(LOST_NAP)),
-        };
-        let is_far = !descriptors.is_empty();
-        descriptors.push((self.notified.clone(), PollFlags::IN));
-        let mut ready = sleep(&descriptors, limit.into_iter().chain(longest).min());
-        if ready.pop() == Some(true) {
-            let _ = rustix::io::read(&*self.notified, &mut [0; 8]);
-        }
-        if is_far {
-            self.woken(ready.contains(&true), true);
-        }
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! [`MirrorLink`] is the host's end, [`Served`] the device's. Both may be in one program, over one mirror.
 
+mod carrier;
 mod carry;
 #[cfg(feature = "net")]
 mod channel;

@@ -1,4 +1,5 @@
-//! The thread of a link: it carries while nobody waits. Who waits carries by itself, without a hop between threads.
+//! What the thread of a link and those who wait know of each other. It carries while nobody waits; who waits carries by itself,
+//! without a hop between threads.
 //!
 //! ```text
 //!           somebody waits                     one sleeps, and for long
@@ -7,9 +8,7 @@
 //!    +--- nobody did since ---+  +----------------- it has left ----------------+
 //! ```
 
-use super::carry::{FarSide, LONGEST_SLEEP, SPIN, sleep};
-use super::link::{Carrier, Prepared, wake};
-use hamr_comm::am::patience;
+use super::carry::{Descriptor, sleep, wake};
 use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,18 +16,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Between two looks whether somebody waits.
-const NAP: Duration = Duration::from_micros(300);
+pub(super) const NAP: Duration = Duration::from_micros(300);
 /// Naps beside one who sleeps, behind which it is left alone.
-const MOST_NAPS: u32 = 8;
+pub(super) const MOST_NAPS: u32 = 8;
 
 /// What the thread does.
-const AWAKE: u32 = 0;
+pub(super) const AWAKE: u32 = 0;
 /// It sleeps until something comes;
-const WATCHES: u32 = 1;
+pub(super) const WATCHES: u32 = 1;
 /// or until who sleeps on that has left;
-const PARKED: u32 = 2;
+pub(super) const PARKED: u32 = 2;
 /// or for a nap.
-const NAPS: u32 = 3;
+pub(super) const NAPS: u32 = 3;
 /// What is published sooner than so many nanoseconds behind what was carried waits for more, in one write.
 const GATHER: u64 = 5000;
 
@@ -85,6 +84,11 @@ impl Tender {
         self.is_polled.store(true, Ordering::Relaxed);
     }
 
+    /// Has somebody, since this was asked last?
+    pub(super) fn was_polled(&self) -> bool {
+        self.is_polled.swap(false, Ordering::Relaxed)
+    }
+
     /// Who waits does not look any more.
     pub(super) fn watch(&self) {
         self.is_polled.store(false, Ordering::Relaxed);
@@ -111,21 +115,26 @@ impl Tender {
     }
 
     /// S1, before S0, or the sleeper finds it.
-    fn does(&self, what: u32) {
+    pub(super) fn does(&self, what: u32) {
         self.does.store(what, Ordering::SeqCst);
     }
 
-    fn has_sleeper(&self) -> bool {
+    pub(super) fn has_sleeper(&self) -> bool {
         self.sleepers.load(Ordering::SeqCst) != 0
     }
 
-    fn sleep(&self, limit: Duration) {
-        if sleep(&[(self.kick.clone(), PollFlags::IN)], Some(limit)) == [true] {
+    /// Ready when the thread is to look.
+    pub(super) fn descriptor(&self) -> Descriptor {
+        (self.kick.clone(), PollFlags::IN)
+    }
+
+    pub(super) fn sleep(&self, limit: Duration) {
+        if sleep(&[self.descriptor()], Some(limit)) == [true] {
             self.kicked();
         }
     }
 
-    fn kicked(&self) {
+    pub(super) fn kicked(&self) {
         let _ = rustix::io::read(&*self.kick, &mut [0; 8]);
     }
 }
@@ -136,63 +145,6 @@ impl Drop for Sleeper<'_> {
         tender.sleepers.fetch_sub(1, Ordering::SeqCst);
         if tender.does.load(Ordering::SeqCst) == PARKED {
             tender.look();
-        }
-    }
-}
-
-impl<D: FarSide> Carrier<D> {
-    /// The thread.
-    pub(super) fn tend(&self) {
-        let tender = &self.tender;
-        let mut naps = 0;
-        let mut last = Instant::now();
-        while !self.is_released() {
-            let is_polled = tender.is_polled.swap(false, Ordering::Relaxed);
-            if is_polled || tender.has_sleeper() {
-                naps = if is_polled { 0 } else { naps + 1 };
-                if naps < MOST_NAPS {
-                    tender.does(NAPS);
-                    tender.sleep(NAP);
-                } else {
-                    tender.does(PARKED);
-                    // Who has found it awake.
-                    self.carry(false);
-                    if tender.has_sleeper() {
-                        tender.sleep(LONGEST_SLEEP);
-                    }
-                }
-                tender.does(AWAKE);
-                // What threads have published, and what has come for them, that look at nothing now.
-                self.carry(true);
-                continue;
-            }
-            if last.elapsed() < Duration::from_micros(patience::limit(SPIN)) {
-                if self.woken(false, false) {
-                    last = Instant::now();
-                }
-                patience::rest();
-                continue;
-            }
-            tender.does(WATCHES);
-            let prepared = if tender.has_sleeper() { Prepared::Moved } else { self.prepare_wait(false) };
-            let (mut descriptors, longest) = match prepared {
-                Prepared::Sleep(descriptors, longest) => (descriptors, Some(longest)),
-                Prepared::Lost => (Vec::new(), None),
-                Prepared::Moved => {
-                    tender.does(AWAKE);
-                    last = Instant::now();
-                    continue;
-                }
-            };
-            descriptors.push((tender.kick.clone(), PollFlags::IN));
-            let mut ready = sleep(&descriptors, longest);
-            tender.does(AWAKE);
-            if ready.pop() == Some(true) {
-                tender.kicked();
-            }
-            if self.woken(ready.contains(&true), false) {
-                last = Instant::now();
-            }
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Rows of a device at the other end of a loopback network, as a user has it: `hamr serve` is a process of its own. And of
 //! one behind a mirror in this program.
 //!
-//! Of a call four parties are busy, of its floor three: this program's thread, the thread that carries here, the one at
-//! the server, and the device. On two processors they take turns, which the figures include. So nothing is pinned in
-//! these rows and their floors, the system puts each where there is room.
+//! Of a call three parties are busy, as of its floor: this program's thread, the one at the server, and the device. On two
+//! processors they take turns, which the figures include. So nothing is pinned in these rows and their floors, the system
+//! puts each where there is room.
 
 use super::calls::call_async;
 use super::exchange::{Exchange, WARM};
@@ -174,7 +174,7 @@ fn long() -> usize {
     if available >= LONG_NEEDS { long } else { short }
 }
 
-/// A device of `shm` behind a mirror in this program, whose thread reaches both windows as memory.
+/// A device of `shm` behind a mirror in this program, which reaches both windows as memory.
 struct Mirrored;
 
 impl Launcher for Mirrored {
