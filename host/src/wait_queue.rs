@@ -207,6 +207,9 @@ impl WaitQueue {
             link.wait(limit.map_or(FOR_EVER, |d| u32::try_from(d.as_micros().max(1)).unwrap_or(FOR_EVER - 1)));
             return self.generation(Leader::None);
         }
+        if state.leader == Leader::Reactor {
+            link.watch();
+        }
         state.followers += 1;
         let goes_on = |state: &mut State| state.generation == generation && state.leader != Leader::None;
         let mut state = match limit {

@@ -224,8 +224,10 @@ impl<D: FarSide> Carrier<D> {
         self.turn(|carried| {
             let Some(Carried { mirror, .. }) = carried else { return false };
             if is_ready {
-                // Its word stays as it is: another thread may sleep on it.
-                mirror.sides().1.woken();
+                let far = mirror.sides().1;
+                far.woken();
+                // The notification is taken from all, and its word is used up: who still sleeps is to have another one.
+                far.prepare_wait();
             }
             self.look(carried, looks_itself)
         })
@@ -288,8 +290,9 @@ impl<D: FarSide> Carrier<D> {
                     }
                 }
                 tender.does(AWAKE);
-                // What threads have published, and what has come for them, that look at nothing now.
-                self.carry(true);
+                // What threads have published, and what has come for them, that look at nothing now; and whether the far side is
+                // there, at which no look for messages looks.
+                self.prepare_wait(false);
                 continue;
             }
             if last.elapsed() < Duration::from_micros(patience::limit(SPIN)) {
