@@ -1,6 +1,6 @@
 //! How an epoch of a device ends: how the host notices, what the device reports, what is kept.
 
-use super::snapshots::slots;
+use super::snapshots::youngest_first;
 use super::{Device, NO_EPOCH};
 use crate::CrashReport;
 use crate::link::Peer;
@@ -223,10 +223,13 @@ impl Device {
     /// Cancels whatever is in flight, for a device that finishes its call before it leaves. The
     /// flag does no harm in slots without a call: the next epoch clears them. A request that
     /// another thread publishes at this moment may be withdrawn: it ends with the epoch.
+    ///
+    /// The youngest first: a call that runs ends as soon as it sees its own, and what is behind it in its queue
+    /// would run for as long as this thread took to mark that, too.
     fn cancel_all(&self) {
         let window = self.link.window();
         for index in 0..self.layout.queues() {
-            for slot in self.queue_in(window, index).iter().flat_map(slots) {
+            for slot in self.queue_in(window, index).iter().flat_map(youngest_first) {
                 slot.set_req_hdr(slot.req_hdr() | ReqHdr::CANCEL);
             }
         }

@@ -98,3 +98,36 @@ pub(super) fn slots(queue: &Queue<Shared>) -> impl Iterator<Item = Slot<'_, Cohe
     let ticket_slot = (0..queue.ticket_slots()).filter_map(|i| queue.ticket_slot(i));
     std::iter::once(queue.hot()).chain(ring).chain(ticket_slot)
 }
+
+/// The same, in a ring what was submitted last before what was submitted before it.
+pub(super) fn youngest_first(queue: &Queue<Shared>) -> impl Iterator<Item = Slot<'_, Coherent>> {
+    // A ring is filled from its first slot on: another count than there is of the lap before (abi §4.1).
+    let lap = queue.ring(0).req_seq();
+    let of = move |is_last: bool| {
+        (0..queue.ring_len()).rev().map(|i| queue.ring(i)).filter(move |slot| (slot.req_seq() == lap) == is_last)
+    };
+    let ticket_slot = (0..queue.ticket_slots()).filter_map(|i| queue.ticket_slot(i));
+    of(true).chain(of(false)).chain(ticket_slot).chain(std::iter::once(queue.hot()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hamr_comm::abi::layout::{Layout, Plan};
+    use hamr_comm::abi::slot::seq;
+
+    /// Every fill of a ring, through its wraps: what was submitted last comes first.
+    #[test]
+    fn the_youngest_of_a_ring_come_first() {
+        let window = Window::private(1 << 20).share();
+        let layout = Layout::plan(&Plan { heap: 4096, ..Plan::NO_TASKS }).expect("allowed");
+        let queue = window.queue(&layout.planned_queue(&Plan::NO_TASKS, 1).expect("there is one")).expect("inside");
+        let len = queue.ring_len();
+        for position in 0..3 * len {
+            queue.ring(position).publish_request(position, seq(1, position / len + 1, 24));
+            let marked: Vec<u32> = youngest_first(&queue).map(|slot| slot.req_hdr()).take(len as usize).collect();
+            let submitted: Vec<u32> = (0..=position).rev().take(len as usize).collect();
+            assert_eq!(marked[..submitted.len()], submitted);
+        }
+    }
+}
