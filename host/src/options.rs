@@ -3,6 +3,7 @@
 use crate::relay::handlers_with_relay;
 use crate::{Error, MemoryHook};
 use hamr_comm::abi::buffer::WireBuffer;
+use crate::link::Protocol;
 use hamr_comm::abi::layout::{Layout, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;
@@ -71,6 +72,8 @@ pub struct Options {
     pub log_level: LogLevel,
     /// Pins the device's dispatcher to this processor.
     pub cpu: Option<usize>,
+    /// How calls come to the device. `None` is the best that its link can do.
+    pub protocol: Option<Protocol>,
     /// How both sides wait for each other.
     pub wait: WaitMode,
     /// With [`WaitMode::Adaptive`]: how long either side polls without result before it sleeps.
@@ -121,6 +124,7 @@ impl Default for Options {
             restart: true,
             log_level: LogLevel::INFO,
             cpu: None,
+            protocol: None,
             wait: WaitMode::Adaptive,
             spin: Duration::from_micros(300),
             longest_sleep: Some(Duration::from_millis(50)),

@@ -2,7 +2,8 @@
 
 use crate::debugger::{Debugger, free_port};
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
-use crate::link::Link;
+use crate::link::{Capabilities, Link, Protocol};
+use crate::mirror::MirrorLink;
 use crate::node::Nodes;
 use crate::node_number::NodeNumber;
 use crate::options::plan_of;
@@ -220,6 +221,29 @@ fn resolve(launcher: &dyn Launcher, argument: &str, image: Image) -> Result<Opti
     target.map(|target| image.resolve(&target)).transpose()
 }
 
+/// The same device by another protocol than its link's own.
+fn by_protocol(
+    request: &LaunchRequest<'_>,
+    link: Box<dyn Link>,
+    wanted: Option<Protocol>,
+) -> Result<Box<dyn Link>, Error> {
+    let Capabilities { protocol: own, world, .. } = link.capabilities();
+    match wanted {
+        Some(wanted) if wanted != own => match (wanted, own) {
+            (Protocol::HostDriven, Protocol::Mapped) if !world => {
+                let &LaunchRequest { window_len, start_deadline, .. } = request;
+                Ok(Box::new(MirrorLink::driven(link.into(), |window| window, window_len, start_deadline)?))
+            }
+            _ => {
+                let expected = if own == Protocol::Mapped && !world { "mapped or host-driven" } else { own.name() };
+                let expected = format!("{expected} for {}", request.device);
+                Err(Error::InvalidConfig { option: "protocol", expected, got: wanted.to_string() })
+            }
+        },
+        _ => Ok(link),
+    }
+}
+
 fn start(
     launcher: &dyn Launcher,
     device: &str,
@@ -233,6 +257,6 @@ fn start(
     let image_file = image.as_ref();
     let request =
         LaunchRequest { device, argument, image: image_file, window_len, heap_off, cpu, start_deadline, silence };
-    let link = launcher.launch(&request)?;
+    let link = by_protocol(&request, launcher.launch(&request)?, options.protocol)?;
     Ok(Launched { link, image, window_len, begin })
 }

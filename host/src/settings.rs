@@ -67,6 +67,7 @@ table! {
     restart "HAMR_RESTART" "a device that ended by a fault begins another epoch"
     log_level "HAMR_LOG_LEVEL" "the least severe lines that are logged"
     cpu "HAMR_CPU" "the processor that the device is pinned to"
+    protocol "HAMR_PROTOCOL" "how calls come to the device"
     wait "HAMR_WAIT" "how host and device wait for each other"
     spin "HAMR_SPIN" "with `adaptive`: how long a side polls before it sleeps"
     longest_sleep "HAMR_LONGEST_SLEEP" "how long a side sleeps without a notification"

@@ -7,7 +7,7 @@
 //! checks for its result, and sleeps again if there is none. Where tasks wait and no thread leads,
 //! the reactor does.
 
-use crate::link::{Link, Protocol};
+use crate::link::Link;
 use crate::reactor::{self, Interest, KEEP_WATCHING, Registration};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
@@ -132,7 +132,7 @@ impl WaitQueue {
         Ok(Self {
             uses_doorbell: AtomicBool::new(uses_doorbell),
             has_doorbell: !link.descriptors().is_empty(),
-            is_carried: link.capabilities().protocol == Protocol::Message,
+            is_carried: link.capabilities().protocol.is_carried(),
             own: link.window().keep_word(word::HOST_WAIT)?,
             device: link.window().keep_word(word::DEVICE_WAIT)?,
             notifier: Notifier::new(),

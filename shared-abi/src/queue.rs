@@ -58,6 +58,27 @@ impl QueueDescriptor {
         self.req_chunk as u64 + self.rep_chunk as u64
     }
 
+    /// Window offset of the request words of a slot, by its number.
+    pub const fn slot(&self, number: u32) -> Option<u64> {
+        let (first, index) = match number {
+            0 => (self.hot, 0),
+            _ if number <= self.ring_len => (self.ring, number - 1),
+            _ if number < self.slots() => (self.tickets, number - 1 - self.ring_len),
+            _ => return None,
+        };
+        Some(self.req_base + first as u64 + index as u64 * SLOT_BYTES as u64)
+    }
+
+    /// Window offset of the request chunk of a slot.
+    pub const fn chunk(&self, number: u32) -> u64 {
+        self.chunks + number as u64 * self.chunk_pair()
+    }
+
+    /// The same of its reply chunk.
+    pub const fn reply_chunk(&self, number: u32) -> u64 {
+        self.chunk(number) + self.req_chunk as u64
+    }
+
     /// Is every field a value that the protocol allows? Offsets are checked against the window by
     /// the caller.
     // One copy: an image asks where it checks a layout and where it opens a queue pair.

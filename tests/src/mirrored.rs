@@ -3,12 +3,13 @@
 
 use crate::threaded::Card;
 use hamr::link::Link;
-use hamr::mirror::MirrorLink;
+use hamr::mirror::{DrivenWindow, MirrorLink};
 use hamr::{Error, LaunchRequest, Launcher, Node, ShmLauncher, Target};
 use hamr_comm::BufferPtr;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{HostState, Preamble, word};
 use hamr_comm::abi::window::{Shared, Window, Words};
+use hamr_comm::mirror::{DrivenMemory, Lost, Promises};
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -88,6 +89,68 @@ pub fn words(node: &Node, of: BufferPtr<u32>) -> Option<Words<'static>> {
     let window = windows.iter().rev().find(is_of)?;
     let heap = Layout::of_window(window).ok()?.heap();
     window.words(heap.start + of.parts().off, of.len() as u64).ok()
+}
+
+/// Starts the same devices, whose memory their host reads and writes. With `true` an access promises nothing, and keeps nothing.
+pub struct DrivenLauncher(pub Far, pub bool);
+
+/// Memory whose accesses take place in any order of their bytes, but for aligned pairs.
+struct Careless(DrivenWindow, u64);
+
+impl Careless {
+    /// Ranges of an access of `len` bytes at `off`, in some order; other threads run meanwhile.
+    fn pieces(&mut self, off: u64, len: usize) -> Vec<(u64, std::ops::Range<usize>)> {
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        while at < len {
+            let begin = off + at as u64;
+            let end = len.min(at + 8 - (begin % 8) as usize);
+            pieces.push((begin, at..end));
+            at = end;
+        }
+        let mut next = || {
+            self.1 = self.1.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.1 >> 33) as usize
+        };
+        for i in (1..pieces.len()).rev() {
+            pieces.swap(i, next() % (i + 1));
+        }
+        if next() % 16 == 0 {
+            std::thread::yield_now();
+        }
+        pieces
+    }
+}
+
+impl DrivenMemory for Careless {
+    fn promises(&self) -> Promises {
+        Promises { write_ascends: false, line_is_whole: false }
+    }
+    fn read(&mut self, off: u64, to: &mut [u8]) -> Result<(), Lost> {
+        let mut pieces = self.pieces(off, to.len()).into_iter();
+        pieces.try_for_each(|(off, range)| self.0.read(off, &mut to[range]))
+    }
+    fn write(&mut self, off: u64, from: &[u8]) -> Result<(), Lost> {
+        let mut pieces = self.pieces(off, from.len()).into_iter();
+        pieces.try_for_each(|(off, range)| self.0.write(off, &from[range]))
+    }
+}
+
+impl Launcher for DrivenLauncher {
+    fn describe(&self) -> String {
+        "a device whose memory is read and written: for tests".into()
+    }
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        self.0.target(argument)
+    }
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let Device { link, .. } = self.0.start(request)?;
+        let &LaunchRequest { window_len, start_deadline, .. } = request;
+        Ok(match self.1 {
+            true => Box::new(MirrorLink::driven(link, |window| Careless(window, 1), window_len, start_deadline)?),
+            false => Box::new(MirrorLink::driven(link, |window| window, window_len, start_deadline)?),
+        })
+    }
 }
 
 impl Launcher for MirroredLauncher {

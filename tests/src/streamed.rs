@@ -2,7 +2,7 @@
 //! this program serve them.
 
 use crate::mirrored::{Device, Far, once};
-use hamr::link::Link;
+use hamr::link::{Link, Protocol};
 use hamr::mirror::{ChannelSide, MirrorLink, Served, ServedHeap, TransferHeap, serve};
 use hamr::{Error, LaunchRequest, Launcher, Target};
 use hamr_net::frame::{Bounds, End, Phase};
@@ -50,6 +50,6 @@ impl Launcher for StreamedLauncher {
         std::thread::spawn(move || serve_transfers(&mut of_heap, &mut ServedHeap::new(window)).map(drop));
         let heap = Arc::new(TransferHeap::new(transfers, limit));
         let far = once(ChannelSide::new(messages, "the device"));
-        Ok(Box::new(MirrorLink::start(("streamed", "a thread"), window_len, far, heap, limit)?))
+        Ok(Box::new(MirrorLink::start(("streamed", "a thread", Protocol::Message), window_len, far, heap, limit)?))
     }
 }

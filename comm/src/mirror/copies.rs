@@ -3,7 +3,7 @@
 use super::asleep::{Asleep, NotifyOwner};
 use super::looks::{Asked, Looks};
 use super::queue::{Replies, Requests};
-use super::{Body, Half, Lost, Message, Side};
+use super::{Body, DeviceSide, Half, Lost, Message, Side};
 use crate::am::MAX_QUEUES;
 use crate::handshake::HostHandshake;
 use alloc::format;
@@ -34,17 +34,17 @@ impl From<LayoutError> for Lost {
     }
 }
 
-fn load<K>(window: &Window<K>, off: u64) -> Result<u32, Lost> {
+pub(super) fn load<K>(window: &Window<K>, off: u64) -> Result<u32, Lost> {
     Ok(window.word(off)?.observe())
 }
 
-fn publish<K>(window: &Window<K>, off: u64, value: u32) -> Result<(), Lost> {
+pub(super) fn publish<K>(window: &Window<K>, off: u64, value: u32) -> Result<(), Lost> {
     window.word(off)?.publish(value);
     Ok(())
 }
 
 /// The sections of `kinds` that a layout has, of a ring its header alone.
-fn parts(layout: &Layout, kinds: &'static [SectionKind]) -> impl Iterator<Item = Section> {
+pub(super) fn parts(layout: &Layout, kinds: &'static [SectionKind]) -> impl Iterator<Item = Section> {
     let sections = kinds.iter().filter_map(|kind| layout.section(*kind).ok());
     let cut =
         |s: Section| Section { len: if RINGS.contains(&s.kind) { s.len.min(RingHeader::BYTES) } else { s.len }, ..s };
@@ -59,8 +59,13 @@ const OF_HOST: &[SectionKind] = &[SectionKind::QUEUES, SectionKind::LOG, Section
 /// What a host zeroes (abi §3.4).
 const ZEROED: &[SectionKind] = &[SectionKind::LINES, SectionKind::TABLE, SectionKind::CRASH, SectionKind::TASKS];
 
+/// What a host has laid out beside the front.
+pub(super) fn parts_of_offer(layout: &Layout) -> impl Iterator<Item = Section> {
+    parts(layout, ZEROED).chain(parts(layout, OF_HOST))
+}
+
 /// What the device has written behind a state.
-fn of_device(state: u32) -> &'static [SectionKind] {
+pub(super) fn of_device(state: u32) -> &'static [SectionKind] {
     match DeviceState(state) {
         DeviceState::ACCEPTED => &[SectionKind::TABLE],
         DeviceState::CRASHED | DeviceState::STOPPED => &[SectionKind::CRASH],
@@ -111,16 +116,16 @@ fn all(rest: &[u8]) -> Result<(), Lost> {
 }
 
 /// The queue pairs of a layout: those of streams, and host queues.
-struct Pairs {
-    streams: Vec<QueueDescriptor>,
-    of_host: Vec<QueueDescriptor>,
+pub(super) struct Pairs {
+    pub(super) streams: Vec<QueueDescriptor>,
+    pub(super) of_host: Vec<QueueDescriptor>,
     /// Wait words of the host queues.
     waits: Vec<u64>,
-    layout: Layout,
+    pub(super) layout: Layout,
 }
 
 impl Pairs {
-    fn of<K>(window: &Window<K>) -> Result<Self, Lost> {
+    pub(super) fn of<K>(window: &Window<K>) -> Result<Self, Lost> {
         let layout = Layout::of_window(window)?;
         if layout.queues() > MAX_QUEUES as u32 {
             return Err(Lost(format!("expected at most {MAX_QUEUES} queue pairs, got {}", layout.queues())));
@@ -389,7 +394,7 @@ impl<K: Clone> Side for HostCopy<K> {
 }
 
 /// Words and record of the device.
-const DEVICE_BYTES: usize = (word::DEVICE_WAIT - DEVICE_WORDS) as usize;
+pub(super) const DEVICE_BYTES: usize = (word::DEVICE_WAIT - DEVICE_WORDS) as usize;
 
 /// The device's copy.
 pub struct DeviceCopy<K> {
@@ -441,11 +446,6 @@ impl<K: Clone> DeviceCopy<K> {
         self.asleep.use_doorbell(notify);
         self.doorbell = doorbell;
         self
-    }
-
-    /// The device was started again; whatever it was in is over.
-    pub fn renew(&mut self) {
-        self.epoch = 0;
     }
 
     /// Lays the window out for a new epoch, as a host does (abi §3.4).
@@ -505,17 +505,49 @@ impl<K: Clone> DeviceCopy<K> {
 
     /// The answer to a look.
     fn answer(&mut self, message: &mut Message) -> Result<bool, Lost> {
-        let Some((off, len)) = self.looks.take() else { return Ok(false) };
-        if off.checked_add(len.into()).is_none_or(|end| end > self.heap) {
-            return Err(Lost(format!(
-                "expected a look before the heap at {:#x}, got {len} bytes at {off:#x}",
-                self.heap
-            )));
+        let window = &self.window;
+        self.looks.answer(self.heap, message, |off, bytes| Ok(window.read_bytes(off, bytes)?))
+    }
+
+    /// Where the heap begins, at which no host looks.
+    pub(super) fn heap(&self) -> u64 {
+        self.heap
+    }
+
+    /// Publishes a half. False: nothing waits for it.
+    pub(super) fn put_half(&mut self, half: &Half, bytes: &[u8]) -> Result<bool, Lost> {
+        let queue = usize::from(half.queue);
+        let put = match half.of_host {
+            false => self.streams.get_mut(queue).and_then(|end| end.put(half, bytes)),
+            true => self.of_host.get_mut(queue).and_then(|end| end.put(half, bytes)),
+        };
+        self.asleep.note(None);
+        put.ok_or_else(|| misfit(half))
+    }
+
+    /// The slots of a stream in which replies are looked for next, or are outstanding at `all`.
+    pub(super) fn awaited(&self, stream: usize, all: bool, numbers: &mut Vec<u32>) {
+        if let Some(end) = self.streams.get(stream) {
+            end.awaited(all, numbers);
         }
-        message.body = Body::Seen(off);
-        message.bytes.clear();
-        append(&self.window, off, len.into(), &mut message.bytes)?;
-        Ok(true)
+    }
+
+    /// The slots of a host queue in which something may have come: of outstanding requests, then of the next ones.
+    pub(super) fn asked(&self, queue: usize, numbers: &mut Vec<u32>) {
+        if let Some(end) = self.of_host.get(queue) {
+            end.asked(numbers);
+        }
+    }
+
+    /// Is nothing outstanding?
+    pub(super) fn is_idle(&self) -> bool {
+        self.streams.iter().all(Replies::is_idle) && self.of_host.iter().all(Requests::is_idle)
+    }
+}
+
+impl<K: Clone> DeviceSide for DeviceCopy<K> {
+    fn renew(&mut self) {
+        self.epoch = 0;
     }
 }
 
@@ -550,14 +582,7 @@ impl<K: Clone> Side for DeviceCopy<K> {
             Body::HostWord(off @ (word::HOST_STATE | word::OPEN_QUEUES), value) => publish(&self.window, off, value)?,
             Body::HostWord(off, value) if self.words.contains(&off) => publish(&self.window, off, value)?,
             Body::HostWord(off, _) => return Err(Lost(format!("expected a word of the host, got offset {off:#x}"))),
-            Body::Half(half) => {
-                let queue = usize::from(half.queue);
-                let put = match half.of_host {
-                    false => self.streams.get_mut(queue).and_then(|end| end.put(&half, &message.bytes)),
-                    true => self.of_host.get_mut(queue).and_then(|end| end.put(&half, &message.bytes)),
-                };
-                put.ok_or_else(|| misfit(&half))?;
-            }
+            Body::Half(half) => return self.put_half(&half, &message.bytes).map(|_| ()),
             Body::Look(off, len) => return self.looks.put(off, len),
             Body::None | Body::State(..) | Body::Seen(_) | Body::Renew | Body::Renewed(_) | Body::Ended => {
                 return Ok(());

@@ -1,6 +1,6 @@
 //! What threads of the host look at in the device's copy: bytes that nothing is notified of.
 
-use super::Lost;
+use super::{Body, Lost, Message};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
@@ -120,7 +120,21 @@ impl Asked {
         Ok(())
     }
 
-    pub(super) fn take(&mut self) -> Option<Range> {
-        self.0.pop_front()
+    /// The answer to the oldest, by `read`, where there is one. The heap begins at `heap`.
+    pub(super) fn answer(
+        &mut self,
+        heap: u64,
+        message: &mut Message,
+        read: impl FnOnce(u64, &mut [u8]) -> Result<(), Lost>,
+    ) -> Result<bool, Lost> {
+        let Some((off, len)) = self.0.pop_front() else { return Ok(false) };
+        if off.checked_add(len.into()).is_none_or(|end| end > heap) {
+            return Err(Lost(format!("expected a look before the heap at {heap:#x}, got {len} bytes at {off:#x}")));
+        }
+        message.body = Body::Seen(off);
+        message.bytes.clear();
+        message.bytes.resize(len as usize, 0);
+        read(off, &mut message.bytes)?;
+        Ok(true)
     }
 }

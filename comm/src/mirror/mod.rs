@@ -16,17 +16,20 @@
 
 mod asleep;
 mod copies;
+mod driven;
 mod looks;
 mod queue;
 mod turns;
 
 pub use asleep::NotifyOwner;
 pub use copies::{DeviceCopy, HostCopy};
+pub use driven::{DrivenCopy, DrivenMemory, Promises};
 pub use looks::{Looks, MOST_LOOK};
 pub use turns::Turns;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 use hamr_shared_abi::slot::{INLINE_WORDS, SECOND_WORDS};
 
 /// Why a side reaches its copy no more.
@@ -64,6 +67,17 @@ pub trait Side {
 
     /// The caller looks again by itself.
     fn cancel_wait(&mut self);
+}
+
+/// A side at the device.
+pub trait DeviceSide: Side {
+    /// The device was started again; whatever it was in is over.
+    fn renew(&mut self);
+
+    /// How long nothing is to be looked at, of a side that asks its device.
+    fn pause(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// What crosses. One is used again and again, so that its memory is.

@@ -10,6 +10,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use hamr_shared_abi::ids::Epoch;
+use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::slot::{INLINE_WORDS, Place, RepHdr, ReqHdr, SECOND_WORDS};
 use hamr_shared_abi::sync::Coherent;
 use hamr_shared_abi::window::{Queue, Slot};
@@ -40,7 +41,7 @@ impl Calls {
     /// A request is carried. A slot's last one is over, whatever a peer says.
     fn begin<K>(&mut self, half: &Half, slots: &Queue<K>) {
         let hdr = ReqHdr(half.hdr);
-        let ticket = ticket_of(half, slots);
+        let ticket = ticket_of(half, Shape::of_queue(slots));
         self.push(Outstanding { slot: half.slot, word: half.word, hdr, ticket: ticket.map(|(number, _)| number) });
         if let Some((slot, word)) = ticket {
             self.push(Outstanding { slot, word, hdr, ticket: None });
@@ -77,12 +78,50 @@ impl Calls {
         self.all.iter().position(|call| call.slot == half.slot && call.word == half.word)
     }
 
+    /// Those whose replies may be there: the oldest, and what is UNORDERED.
+    fn looked_for(&self) -> impl Iterator<Item = (usize, &Outstanding)> {
+        let (mut is_behind, mut unordered) = (false, self.unordered);
+        let mut calls = self.all.iter().enumerate();
+        core::iter::from_fn(move || {
+            loop {
+                if is_behind && unordered == 0 {
+                    return None;
+                }
+                let (index, call) = calls.next()?;
+                let is_unordered = call.hdr.has(ReqHdr::UNORDERED);
+                unordered -= usize::from(is_unordered);
+                if is_unordered || !core::mem::replace(&mut is_behind, true) {
+                    return Some((index, call));
+                }
+            }
+        })
+    }
+
     /// Its reply is carried. Without TAKEN the ticket slot was not used.
     fn end(&mut self, index: usize, reply: RepHdr) {
         let Some(call) = self.remove(index) else { return };
         if let Some(ticket) = call.ticket.filter(|_| !reply.has(RepHdr::TAKEN)) {
             self.drop_of(ticket);
         }
+    }
+}
+
+/// What places the parts of a message in a queue pair.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    ring_len: u32,
+    slots: u32,
+    req_chunk: usize,
+}
+
+impl Shape {
+    /// As a descriptor says.
+    pub(super) fn of(d: &QueueDescriptor) -> Self {
+        Self { ring_len: d.ring_len, slots: d.slots(), req_chunk: d.req_chunk as usize }
+    }
+
+    fn of_queue<K>(slots: &Queue<K>) -> Self {
+        Self { ring_len: slots.ring_len(), slots: count(slots), req_chunk: slots.req_chunk_len() }
     }
 }
 
@@ -100,22 +139,22 @@ fn slot<K>(slots: &Queue<K>, number: u32) -> Option<Slot<'_, Coherent>> {
 }
 
 /// The number of a TICKET request's ticket slot, and the word of the reply there (abi §4.4).
-fn ticket_of<K>(half: &Half, slots: &Queue<K>) -> Option<(u32, u32)> {
+pub(super) fn ticket_of(half: &Half, shape: Shape) -> Option<(u32, u32)> {
     let hdr = ReqHdr(half.hdr);
     let [first, second, ..] = half.payload;
-    let number = 1 + slots.ring_len() + (second & 0xFFFF) as u32;
-    let is_there = hdr.has(ReqHdr::TICKET) && hdr.has(ReqHdr::EXT) && number < count(slots);
+    let number = 1 + shape.ring_len + (second & 0xFFFF) as u32;
+    let is_there = hdr.has(ReqHdr::TICKET) && hdr.has(ReqHdr::EXT) && number < shape.slots;
     is_there.then_some((number, (first >> 32) as u32))
 }
 
 /// The slot whose chunk has the request's arguments, and their bytes. `None`: it has no chunk, or names more than there
 /// is, which its responder refuses.
-fn chunk_of<K>(half: &Half, slots: &Queue<K>) -> Option<(u32, usize)> {
+pub(super) fn chunk_of(half: &Half, shape: Shape) -> Option<(u32, usize)> {
     let hdr = ReqHdr(half.hdr);
     let at = if hdr.has(ReqHdr::EXT) { 3 } else { 1 };
     let len = usize::try_from(*half.payload.get(at)?).ok()?;
-    let is_there = hdr.place() == Place::Chunk && len <= slots.req_chunk_len();
-    is_there.then(|| (ticket_of(half, slots).map_or(half.slot, |(number, _)| number), len))
+    let is_there = hdr.place() == Place::Chunk && len <= shape.req_chunk;
+    is_there.then(|| (ticket_of(half, shape).map_or(half.slot, |(number, _)| number), len))
 }
 
 /// The end in the requester's copy.
@@ -145,7 +184,7 @@ impl<K> Requests<K> {
         let payload = at.request_words();
         let half =
             Half { queue, of_host, header_alone: false, slot: found.slot, hdr, word: found.seq, payload, second };
-        if let Some((number, len)) = chunk_of(&half, slots) {
+        if let Some((number, len)) = chunk_of(&half, Shape::of_queue(slots)) {
             bytes.resize(len, 0);
             slots.read_request_chunk(number, bytes)?;
         }
@@ -166,9 +205,19 @@ impl<K> Requests<K> {
         Some(Half { queue, of_host, header_alone: true, slot, hdr: hdr.0, word, payload, second })
     }
 
-    /// Publishes the reply to an outstanding request. `None`: it does not fit this copy.
-    pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<()> {
-        let Some(index) = self.calls.find(half) else { return Some(()) };
+    /// The slots in which something may have come: of outstanding requests, for CANCEL, the next one of the ring, and the hot one.
+    pub(super) fn asked(&self, numbers: &mut Vec<u32>) {
+        let next = self.responder.expected().ring.0 & (self.responder.slots().ring_len() - 1);
+        numbers.extend(self.calls.all.iter().map(|call| call.slot).chain([1 + next, 0]));
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.all.is_empty()
+    }
+
+    /// Publishes the reply to an outstanding request. False: it is to none. `None`: it does not fit this copy.
+    pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<bool> {
+        let Some(index) = self.calls.find(half) else { return Some(false) };
         let (slots, hdr) = (self.responder.slots(), RepHdr(half.hdr));
         let at = slot(slots, half.slot)?;
         if !bytes.is_empty() {
@@ -177,7 +226,7 @@ impl<K> Requests<K> {
         at.write_reply(half.payload.get(..hdr.len().div_ceil(8)).unwrap_or(&half.payload));
         at.publish_reply(half.hdr, half.word);
         self.calls.end(index, hdr);
-        Some(())
+        Some(true)
     }
 }
 
@@ -193,59 +242,64 @@ impl<K> Replies<K> {
         Self { slots, calls }
     }
 
-    /// Publishes a request, or CANCEL in the header of an outstanding one. `None`: it does not fit this copy.
-    pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<()> {
+    /// Publishes a request, or CANCEL in the header of an outstanding one; false: none is. `None`: it does not fit this copy.
+    pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<bool> {
         let at = slot(&self.slots, half.slot)?;
         if half.header_alone {
-            if self.calls.find(half).is_some() {
+            let is_outstanding = self.calls.find(half).is_some();
+            if is_outstanding {
                 at.set_req_hdr(at.req_hdr() | ReqHdr::CANCEL);
             }
-            return Some(());
+            return Some(is_outstanding);
         }
         if half.slot == 0 && ReqHdr(half.hdr).has_second_line() {
             self.slots.write_second(bytemuck::cast_slice(&half.second));
         }
-        if let Some((number, _)) = chunk_of(half, &self.slots) {
+        if let Some((number, _)) = chunk_of(half, Shape::of_queue(&self.slots)) {
             self.slots.write_request_chunk(number, &[bytes])?;
         }
-        if let Some((number, _)) = ticket_of(half, &self.slots) {
+        if let Some((number, _)) = ticket_of(half, Shape::of_queue(&self.slots)) {
             // Before the request, so that no CANCEL of an earlier call is there (rule 13).
             slot(&self.slots, number)?.set_req_hdr(half.hdr);
         }
         at.write_request(&half.payload);
         at.publish_request(half.hdr, half.word);
         self.calls.begin(half, &self.slots);
-        Some(())
+        Some(true)
+    }
+
+    /// The slots in which replies are looked for, or are outstanding at `all`.
+    pub(super) fn awaited(&self, all: bool, numbers: &mut Vec<u32>) {
+        if all {
+            numbers.extend(self.calls.all.iter().map(|call| call.slot));
+        } else {
+            numbers.extend(self.calls.looked_for().map(|(_, call)| call.slot));
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.all.is_empty()
     }
 
     /// The next reply, and its chunk.
     pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
         bytes.clear();
-        let (mut is_behind, mut unordered) = (false, self.calls.unordered);
-        for (index, call) in self.calls.all.iter().enumerate() {
-            if is_behind && unordered == 0 {
-                break;
-            }
-            let is_unordered = call.hdr.has(ReqHdr::UNORDERED);
-            unordered -= usize::from(is_unordered);
-            if !is_unordered && core::mem::replace(&mut is_behind, true) {
-                continue;
-            }
-            let Outstanding { slot: number, word, .. } = *call;
-            let Some(at) = slot(&self.slots, number) else { continue };
-            let Some(hdr) = at.rep_hdr_of(word) else { continue };
-            let payload = at.reply_words();
-            if RepHdr(hdr).place() == Place::Chunk
-                && let Ok(len) = usize::try_from(payload[1])
-                && len <= self.slots.rep_chunk_len()
-            {
-                bytes.resize(len, 0);
-                self.slots.read_reply_chunk(number, bytes)?;
-            }
-            self.calls.end(index, RepHdr(hdr));
-            let second = [0; SECOND_WORDS];
-            return Some(Half { queue, of_host, header_alone: false, slot: number, hdr, word, payload, second });
+        let slots = &self.slots;
+        let there = |(index, call): (usize, &Outstanding)| {
+            let at = slot(slots, call.slot)?;
+            Some((index, call.slot, call.word, at.rep_hdr_of(call.word)?, at))
+        };
+        let (index, number, word, hdr, at) = self.calls.looked_for().find_map(there)?;
+        let payload = at.reply_words();
+        if RepHdr(hdr).place() == Place::Chunk
+            && let Ok(len) = usize::try_from(payload[1])
+            && len <= slots.rep_chunk_len()
+        {
+            bytes.resize(len, 0);
+            slots.read_reply_chunk(number, bytes)?;
         }
-        None
+        self.calls.end(index, RepHdr(hdr));
+        let second = [0; SECOND_WORDS];
+        Some(Half { queue, of_host, header_alone: false, slot: number, hdr, word, payload, second })
     }
 }

@@ -64,6 +64,7 @@ pub use logs::Level;
 pub use progress::Progress;
 
 use crate::image::file_in;
+use crate::link::Protocol;
 use crate::{Error, Image, Node, Options, Runtime, Setting, Target, WaitMode, Warning};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
@@ -149,6 +150,9 @@ pub struct Global {
     #[cfg(feature = "device-logs")]
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub logs: Option<Level>,
+    /// How calls come to the device, where its link can do more than one: mapped or host-driven
+    #[arg(long, global = true, value_name = "PROTOCOL", value_parser = selectable)]
+    pub protocol: Option<Protocol>,
     /// How host and device wait for each other: always polling, asleep at once, or one after the
     /// other
     #[arg(long, global = true, value_name = "HOW")]
@@ -176,8 +180,14 @@ impl Global {
             setting.apply(&mut options);
         }
         let spin = self.spin.map_or(options.spin, |micros| Duration::from_micros(micros.into()));
-        Options { wait: self.wait.unwrap_or(options.wait), spin, ..options }
+        let (protocol, wait) = (self.protocol.or(options.protocol), self.wait.unwrap_or(options.wait));
+        Options { protocol, wait, spin, ..options }
     }
+}
+
+fn selectable(text: &str) -> Result<Protocol, String> {
+    let named = Protocol::SELECTABLE.into_iter().find(|protocol| protocol.name() == text);
+    named.ok_or_else(|| format!("expected {}", Protocol::SELECTABLE.map(Protocol::name).join(" or ")))
 }
 
 #[derive(Parser)]
@@ -252,11 +262,11 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
 /// Common options without an effect, by command.
 const WITHOUT: [(&str, &[&str]); 6] = [
     ("run", &["image", "key"]),
-    ("top", &["device", "logs", "wait", "spin", "key", "settings"]),
-    ("inspect", &["logs", "wait", "spin", "key", "settings"]),
-    ("image", &["logs", "wait", "spin", "key", "settings"]),
-    ("keys", &["device", "image", "logs", "wait", "spin", "key", "settings"]),
-    ("setup", &["device", "image", "logs", "wait", "spin", "key", "settings"]),
+    ("top", &["device", "logs", "protocol", "wait", "spin", "key", "settings"]),
+    ("inspect", &["logs", "protocol", "wait", "spin", "key", "settings"]),
+    ("image", &["logs", "protocol", "wait", "spin", "key", "settings"]),
+    ("keys", &["device", "image", "logs", "protocol", "wait", "spin", "key", "settings"]),
+    ("setup", &["device", "image", "logs", "protocol", "wait", "spin", "key", "settings"]),
 ];
 
 /// What is parsed. The common options are explained once, in the help of the tool; that of a command names those that it uses.

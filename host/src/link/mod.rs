@@ -42,14 +42,32 @@ pub enum Protocol {
     Mapped,
     /// Each has a copy of it, and messages carry what is published.
     Message,
+    /// The host reads and writes the device's memory, which it does not map; the device does nothing but serve it.
+    HostDriven,
+}
+
+impl Protocol {
+    /// Those that a program may ask for ([`crate::Options::protocol`]); messages are for devices of other machines.
+    pub(crate) const SELECTABLE: [Self; 2] = [Self::Mapped, Self::HostDriven];
+
+    /// As people write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mapped => "mapped",
+            Self::Message => "message",
+            Self::HostDriven => "host-driven",
+        }
+    }
+
+    /// Has each side a copy of the window, so that threads of this program carry between them?
+    pub(crate) const fn is_carried(self) -> bool {
+        matches!(self, Self::Message | Self::HostDriven)
+    }
 }
 
 impl std::fmt::Display for Protocol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Mapped => "mapped",
-            Self::Message => "message",
-        })
+        f.pad(self.name())
     }
 }
 

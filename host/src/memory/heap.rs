@@ -60,14 +60,14 @@ impl Heap {
         self.mapped.ungated()
     }
 
-    pub(super) fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), BufferError> {
+    pub(crate) fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), BufferError> {
         match &self.far {
             None => Ok(self.mapped.read_bytes(off, to)?),
             Some(far) => far.read(self.off + off, to).map_err(|_| BufferError::Unreachable),
         }
     }
 
-    pub(super) fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), BufferError> {
+    pub(crate) fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), BufferError> {
         match &self.far {
             None => Ok(self.mapped.write_bytes(off, from)?),
             Some(far) => far.write(self.off + off, from).map_err(|_| BufferError::Unreachable),

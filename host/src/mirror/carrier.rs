@@ -1,6 +1,6 @@
 //! What carries for a [`MirrorLink`](super::MirrorLink): threads that wait, each for itself, and while none does, one of the link.
 
-use super::carry::{Descriptor, FarSide, LONGEST_SLEEP, PAUSE, SPIN, sleep, wake};
+use super::carry::{Descriptor, FarSide, LONGEST_SLEEP, SPIN, sleep, wake};
 use super::tender::{AWAKE, MOST_NAPS, NAP, NAPS, PARKED, Tender, WATCHES};
 use crate::link::FarHeap;
 use hamr_comm::abi::preamble::word;
@@ -215,7 +215,7 @@ impl<D: FarSide> Carrier<D> {
             if moved {
                 return Prepared::Moved;
             }
-            Prepared::Sleep(far.descriptors(), if is_notified { LONGEST_SLEEP } else { PAUSE })
+            Prepared::Sleep(far.descriptors(), if is_notified { LONGEST_SLEEP } else { far.pause() })
         })
     }
 

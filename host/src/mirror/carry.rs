@@ -22,6 +22,10 @@ pub type Descriptor = (Arc<OwnedFd>, PollFlags);
 pub trait FarSide: Side + Send {
     /// Of which one is ready then, or when more of what was put can go.
     fn descriptors(&self) -> Vec<Descriptor>;
+    /// The longest sleep where nothing notifies of what comes.
+    fn pause(&self) -> Duration {
+        PAUSE
+    }
     /// One of them is.
     fn woken(&mut self) {}
     /// Is what was put on its way still?
@@ -56,7 +60,7 @@ pub fn serve<H: FarSide, D: FarSide>(host: H, device: D) -> Lost {
                 let mut all = host.descriptors();
                 let of_host = all.len();
                 all.extend(device.descriptors());
-                let ready = sleep(&all, Some(if is_notified { LONGEST_SLEEP } else { PAUSE }));
+                let ready = sleep(&all, Some(if is_notified { LONGEST_SLEEP } else { device.pause().min(host.pause()) }));
                 let (host_is_ready, device_is_ready) = ready.split_at(of_host);
                 if host_is_ready.contains(&true) {
                     host.woken();

@@ -39,6 +39,7 @@ type Connect<D> = Box<dyn Fn(&Carrier<D>, Duration) -> Result<(), String> + Send
 pub struct MirrorLink<D: FarSide + 'static> {
     kind: String,
     remote: String,
+    protocol: Protocol,
     /// The near window's file.
     _memory: OwnedFd,
     carrier: Arc<Carrier<D>>,
@@ -50,14 +51,14 @@ pub struct MirrorLink<D: FarSide + 'static> {
 }
 
 impl<D: FarSide + 'static> MirrorLink<D> {
-    /// To the device that `far` finds in the program `remote`, within the time that it is given: at once, and when it was lost and
+    /// To the device that `far` finds in the program `remote` and reaches by `protocol`, within the time that it is given: at once, and when it was lost and
     /// is to be there again. Its window has `window_len` bytes, and its heap is reached by `heap`. What an earlier host has left comes
     /// within `limit`.
     ///
     /// # Errors
     /// No device, or it does not answer; no thread, no descriptor.
     pub fn start(
-        (kind, remote): (&str, &str),
+        (kind, remote, protocol): (&str, &str, Protocol),
         window_len: u64,
         far: impl Fn(Duration) -> Result<D, String> + Send + Sync + 'static,
         heap: Arc<dyn FarHeap>,
@@ -123,6 +124,7 @@ impl<D: FarSide + 'static> MirrorLink<D> {
         Ok(Self {
             kind,
             remote,
+            protocol,
             _memory: memory,
             carrier,
             connect: Box::new(connect),
@@ -209,7 +211,7 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
         &self.kind
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { doorbell: true, world: false, protocol: Protocol::Message }
+        Capabilities { doorbell: true, world: false, protocol: self.protocol }
     }
     fn window(&self) -> &Window<Shared> {
         &self.carrier.near

@@ -22,4 +22,5 @@ pub use carry::{Descriptor, FarSide, serve};
 #[cfg(feature = "net")]
 pub use channel::{ChannelSide, ServedHeap, TransferHeap};
 pub use link::MirrorLink;
+pub use mapped::DrivenWindow;
 pub use served::Served;

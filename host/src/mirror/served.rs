@@ -1,18 +1,18 @@
 //! The device's end: its window, doorbells and process, as its link has them.
 
-use super::carry::{Descriptor, FarSide};
+use super::carry::{Descriptor, FarSide, PAUSE};
 use crate::link::{Link, Peer};
 use hamr_comm::abi::window::{OutOfWindow, Shared};
-use hamr_comm::mirror::{Body, DeviceCopy, Lost, Message, Side};
+use hamr_comm::mirror::{Body, DeviceCopy, DeviceSide, DrivenCopy, DrivenMemory, Lost, Message, Side};
 use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A device of this program, for a host elsewhere. Nobody else is its host.
-pub struct Served {
+pub struct Served<C = DeviceCopy<Shared>> {
     link: Arc<dyn Link>,
-    copy: DeviceCopy<Shared>,
+    copy: C,
     /// Empty: the device notifies nobody.
     descriptors: Vec<Arc<OwnedFd>>,
     /// How its process has ended; and the host was told.
@@ -40,8 +40,25 @@ impl Served {
             copy = copy.with_doorbell(Box::new(move || device.notify()), link.doorbell());
         }
         let descriptors = link.descriptors();
+        Ok(Self::of(link, copy, descriptors, limit))
+    }
+}
+
+impl<M: DrivenMemory> Served<DrivenCopy<M>> {
+    /// The same by reads and writes of `memory`, in which the device has a window of `len` bytes: nobody notifies.
+    ///
+    /// # Errors
+    /// It is not reached.
+    pub fn driven(link: Arc<dyn Link>, memory: M, len: u64, limit: Duration) -> Result<Self, Lost> {
+        let copy = DrivenCopy::new(memory, len)?;
+        Ok(Self::of(link, copy, Vec::new(), limit))
+    }
+}
+
+impl<C> Served<C> {
+    fn of(link: Arc<dyn Link>, copy: C, descriptors: Vec<Arc<OwnedFd>>, limit: Duration) -> Self {
         let (end, renewed, was_offered, has_gone) = (None, None, false, Box::new(|| false));
-        Ok(Self { link, copy, descriptors, end, renewed, limit, was_offered, has_gone })
+        Self { link, copy, descriptors, end, renewed, limit, was_offered, has_gone }
     }
 
     /// For a host of which this says that it has gone.
@@ -61,7 +78,7 @@ impl Served {
     }
 }
 
-impl Side for Served {
+impl<C: DeviceSide> Side for Served<C> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         if let Some(outcome) = self.renewed.take() {
             message.body = Body::Renewed(outcome.is_ok());
@@ -104,7 +121,9 @@ impl Side for Served {
             if outcome.is_ok() {
                 self.copy.renew();
                 self.end = None;
-                self.descriptors = self.link.descriptors();
+                if !self.descriptors.is_empty() {
+                    self.descriptors = self.link.descriptors();
+                }
             }
             self.renewed = Some(outcome);
             return Ok(());
@@ -127,11 +146,15 @@ impl Side for Served {
     }
 }
 
-impl FarSide for Served {
+impl<C: DeviceSide + Send> FarSide for Served<C> {
     fn descriptors(&self) -> Vec<Descriptor> {
         // The descriptor of a process that has ended is ready for good.
         let alive = self.descriptors.iter().filter(|_| self.end.is_none());
         alive.map(|fd| (fd.clone(), PollFlags::IN)).collect()
+    }
+
+    fn pause(&self) -> Duration {
+        self.copy.pause().unwrap_or(PAUSE)
     }
 
     fn woken(&mut self) {

@@ -1,6 +1,7 @@
 //! How values of options are written.
 
 use crate::WaitMode;
+use crate::link::Protocol;
 use hamr_comm::abi::rings::LogLevel;
 use std::time::Duration;
 
@@ -117,6 +118,17 @@ impl Value for LogLevel {
     }
     fn show(&self) -> String {
         self.name().into()
+    }
+}
+
+impl Value for Option<Protocol> {
+    const VALUES: &'static str = "mapped, host-driven or auto: the best that its link can do";
+    fn parse(text: &str) -> Option<Self> {
+        let named = || Protocol::SELECTABLE.into_iter().find(|protocol| protocol.to_string() == text);
+        if text == "auto" { Some(None) } else { named().map(Some) }
+    }
+    fn show(&self) -> String {
+        self.map_or_else(|| "auto".into(), |protocol| protocol.to_string())
     }
 }
 

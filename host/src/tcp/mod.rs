@@ -7,7 +7,7 @@ pub(crate) use entrance::Entrance;
 pub(crate) use hosts::{FarHosts, Told};
 
 use crate::launcher::{LaunchRequest, Launcher};
-use crate::link::Link;
+use crate::link::{Link, Protocol};
 use crate::mirror::{ChannelSide, MirrorLink, TransferHeap};
 use crate::{Error, Target};
 use hamr_comm::abi::version::AbiVersion;
@@ -98,7 +98,7 @@ impl Launcher for TcpLauncher {
             };
             Ok(ChannelSide::new(messages.channel, peer.clone()))
         };
-        Ok(Box::new(MirrorLink::start((&kind, &remote), window_len, far, heap, limit)?))
+        Ok(Box::new(MirrorLink::start((&kind, &remote, Protocol::Message), window_len, far, heap, limit)?))
     }
 }
 

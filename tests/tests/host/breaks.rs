@@ -1,6 +1,6 @@
 //! A mirror whose far side is lost, in each of its calls in turn: what waits for the device ends once, with the reason.
 
-use hamr::link::{FarHeap, Link};
+use hamr::link::{FarHeap, Link, Protocol};
 use hamr::mirror::{FarSide, MirrorLink, Served};
 use hamr::{CallError, Error, Image, LaunchRequest, Launcher, Node, Options, Runtime, Target};
 use hamr_comm::mirror::{Lost, Message, Side};
@@ -86,7 +86,7 @@ impl Launcher for BreakingLauncher {
         let limit = request.start_deadline;
         let far = once(Breaks(Served::new(link, limit).expect("a preamble")));
         let heap = Arc::new(NoHeap);
-        Ok(Box::new(MirrorLink::start(("breaks", "a thread"), request.window_len, far, heap, limit)?))
+        Ok(Box::new(MirrorLink::start(("breaks", "a thread", Protocol::Message), request.window_len, far, heap, limit)?))
     }
 }
 
