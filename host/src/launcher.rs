@@ -103,8 +103,8 @@ pub(crate) fn no_argument(kind: &str, argument: &str) -> Result<(), Error> {
     Err(Error::UnknownDevice { name: format!("{kind}:{argument}"), known: format!("{kind}, which takes no argument") })
 }
 
-/// Devices inside this process, run by the threads that wait for them: for tests.
-pub(crate) struct LoopbackLauncher;
+/// Devices inside this process, run by the threads that wait for them, for tests: `loopback` in every runtime.
+pub struct LoopbackLauncher;
 
 impl Launcher for LoopbackLauncher {
     fn describe(&self) -> String {

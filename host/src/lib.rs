@@ -120,7 +120,7 @@ pub use error::{BufferError, CallError, Error, SubmitError};
 pub use fault::{CrashReport, FaultReport};
 pub use image::{Image, ImageFile};
 pub use keys::HandlerInfo;
-pub use launcher::{Home, LaunchRequest, Launcher};
+pub use launcher::{Home, LaunchRequest, Launcher, LoopbackLauncher};
 pub use memory::{MemoryChange, MemoryEvent, MemoryHook};
 pub use node::{Buffer, Chain, DeviceInfo, Features, HandlerFn, Limits, Module, Named, Node, NodeState, chain};
 pub use options::{Options, WaitMode};

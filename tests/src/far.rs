@@ -6,7 +6,7 @@ use hamr::link::Link;
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::serve::{Keeper, Listener};
 use hamr::tcp::TcpLauncher;
-use hamr::{CallError, Error, Image, LaunchRequest, Launcher, Node, Options, Pending, ShmLauncher, Target};
+use hamr::{CallError, Error, Image, LaunchRequest, Launcher, LoopbackLauncher, Node, Options, Pending, ShmLauncher, Target};
 use hamr_tests_kernels::{append, echo};
 use std::fs::File;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -58,11 +58,12 @@ pub struct Seen;
 
 impl Seen {
     fn inner(argument: &str) -> (Box<dyn Launcher>, &str) {
-        match argument.split_once(':') {
-            Some(("qemu", name)) => {
+        match argument.split_once(':').unwrap_or((argument, "")) {
+            ("qemu", name) => {
                 let machine = Machine::ALL.iter().find(|machine| machine.name == name).expect("a machine");
                 (Box::new(QemuLauncher::machine(*machine)), "")
             }
+            ("loopback", _) => (Box::new(LoopbackLauncher), ""),
             _ => (Box::new(ShmLauncher), ""),
         }
     }
@@ -77,8 +78,9 @@ impl Launcher for Seen {
     }
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let (launcher, argument) = Self::inner(request.argument);
-        let link = launcher.launch(&LaunchRequest { argument, ..*request })?;
-        keep(&*link);
+        let request = LaunchRequest { argument, ..*request };
+        let link = launcher.launch(&request)?;
+        keep(&*link, &request);
         Ok(link)
     }
 }

@@ -2,11 +2,10 @@
 //! and a mirror carries. The heap is copied.
 
 use crate::threaded::Card;
-use hamr::link::Link;
+use hamr::link::{Heap, Link};
 use hamr::mirror::{DrivenWindow, MirrorLink};
 use hamr::{Error, LaunchRequest, Launcher, Node, ShmLauncher, Target};
 use hamr_comm::BufferPtr;
-use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{HostState, Preamble, word};
 use hamr_comm::abi::window::{Shared, Window, Words};
 use hamr_comm::mirror::{DrivenMemory, Lost, Promises};
@@ -43,7 +42,7 @@ pub struct Device {
 }
 
 /// Windows of devices of this program, for [`words`]. Never unmapped, as the test is a process of its own.
-static WINDOWS: Mutex<Vec<&'static Window<Shared>>> = Mutex::new(Vec::new());
+static WINDOWS: Mutex<Vec<(&'static Window<Shared>, &'static Heap)>> = Mutex::new(Vec::new());
 
 fn all(of: &Window<Shared>) -> Window<Shared> {
     of.part(0, of.len()).expect("all of it")
@@ -59,7 +58,7 @@ impl Far {
             Self::Process => ShmLauncher.launch(request)?.into(),
             _ => Arc::new(Card::of_len(request.window_len, self == Self::Sleeper).into_link()),
         };
-        keep(&*link);
+        keep(&*link, request);
         let window = all(link.window());
         Ok(Device { link, window })
     }
@@ -74,21 +73,25 @@ impl Far {
 }
 
 /// For [`words`] of a device of this program, whose host is elsewhere.
-pub fn keep(link: &dyn Link) {
-    WINDOWS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::leak(Box::new(all(link.window()))));
+///
+/// # Panics
+/// It has no heap.
+pub fn keep(link: &dyn Link, request: &LaunchRequest<'_>) {
+    let heap = link.heap(request.heap_off, request.window_len - request.heap_off).expect("there is one");
+    let kept = (&*Box::leak(Box::new(all(link.window()))), &*Box::leak(Box::new(heap)));
+    WINDOWS.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
 }
 
 /// The words of a buffer, for a test that signals a handler while it runs. `None`: it is no such device's.
 pub fn words(node: &Node, of: BufferPtr<u32>) -> Option<Words<'static>> {
     let windows = WINDOWS.lock().unwrap_or_else(PoisonError::into_inner);
     let load = |window: &Window<Shared>, off| window.word(off).map_or(0, |word| word.observe());
-    let is_of = |window: &&&'static Window<Shared>| {
+    let is_of = |(window, _): &&(&'static Window<Shared>, &'static Heap)| {
         load(window, offset_of!(Preamble, node) as u64) == u32::from(node.info().node)
             && load(window, word::HOST_STATE) == HostState::READY.0
     };
-    let window = windows.iter().rev().find(is_of)?;
-    let heap = Layout::of_window(window).ok()?.heap();
-    window.words(heap.start + of.parts().off, of.len() as u64).ok()
+    let (_, heap) = windows.iter().rev().find(is_of)?;
+    heap.copies()?.words(of.parts().off, of.len() as u64).ok()
 }
 
 /// Starts the same devices, whose memory their host reads and writes. With `true` an access promises nothing, and keeps nothing.

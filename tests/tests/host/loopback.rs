@@ -37,6 +37,19 @@ fn open(options: Options) -> Node {
 
 hamr_tests::conformance!(open);
 
+/// The suite where the host reads and writes the device's memory.
+mod driven {
+    use super::*;
+
+    fn open(options: Options) -> Node {
+        let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
+        let options = Options { protocol: Some(hamr::link::Protocol::HostDriven), ..options };
+        hamr_tests::devices::runtime().open_with("seen:loopback", image, options).expect("a loopback device")
+    }
+
+    hamr_tests::conformance!(open);
+}
+
 fn layout(options: &Options) -> Layout {
     let Options { streams, ring, tickets, chunk, heap, .. } = *options;
     Layout::plan(&Plan { streams: streams.unwrap_or(8), ring, tickets, chunk, heap, ..Plan::default() })

@@ -24,13 +24,20 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 14] = [
+const ROWS: [[&str; 4]; 21] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
     ["qemu", "mapped", "x86_64", "qemu x86_64"],
     ["qemu", "mapped", "aarch64", "qemu aarch64"],
     ["microvm", "mapped", "x86_64", "qemu microvm"],
+    ["loopback", "host-driven", "this machine", "host loopback::driven"],
+    ["thread, polls", "host-driven", "this machine", "host mirrored::driven"],
+    ["no promises", "host-driven", "this machine", "host mirrored::careless"],
+    ["shm", "host-driven", "this machine", "shm driven"],
+    ["qemu", "host-driven", "riscv64", "qemu driven::riscv64"],
+    ["qemu", "host-driven", "x86_64", "qemu driven::x86_64"],
+    ["qemu", "host-driven", "aarch64", "qemu driven::aarch64"],
     ["thread, polls", "message", "this machine", "host mirrored::polling"],
     ["thread, sleeps", "message", "this machine", "host mirrored::sleeping"],
     ["socket pair", "message", "this machine", "host mirrored::streamed"],
@@ -65,10 +72,10 @@ pub(super) fn table(lines: &[String]) -> Option<String> {
         (count.0, count.1) = (count.0 + usize::from(passed), count.1 + 1);
     }
     let mut text =
-        format!("{:<18} {:<9} {:<13} {:>6} {:>6}\n", "TRANSPORT", "PROTOCOL", "PROCESSOR", "CASES", "PASSED");
+        format!("{:<18} {:<11} {:<13} {:>6} {:>6}\n", "TRANSPORT", "PROTOCOL", "PROCESSOR", "CASES", "PASSED");
     for [transport, protocol, processor, module] in ROWS {
         if let Some((passed, run)) = counts.get(module) {
-            text += &format!("{transport:<18} {protocol:<9} {processor:<13} {run:>6} {passed:>6}\n");
+            text += &format!("{transport:<18} {protocol:<11} {processor:<13} {run:>6} {passed:>6}\n");
         }
     }
     (!counts.is_empty()).then_some(text)

@@ -1,0 +1,12 @@
+//! The conformance suite over an image whose memory the host reads and writes, and does not map.
+
+use hamr::link::Protocol;
+use hamr::{Node, Options};
+use hamr_tests::devices;
+
+fn open(options: Options) -> Node {
+    let options = Options { protocol: Some(Protocol::HostDriven), ..options };
+    devices::runtime().open_with("seen:shm", devices::image("shm"), options).expect("a device")
+}
+
+hamr_tests::conformance!(open);
