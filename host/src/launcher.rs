@@ -68,6 +68,10 @@ pub trait Launcher: Send + Sync {
     fn has_window(&self) -> bool {
         false
     }
+    /// Is an image that they run already of use to find them?
+    fn reads_image(&self) -> bool {
+        false
+    }
     /// Do these devices run the handlers of this program, in this process, as ranks of a world?
     fn is_this_program(&self) -> bool {
         false

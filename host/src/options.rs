@@ -1,9 +1,9 @@
 //! Sizes, limits and wait mode of one device, as the program sets them.
 
+use crate::link::Protocol;
 use crate::relay::handlers_with_relay;
 use crate::{Error, MemoryHook};
 use hamr_comm::abi::buffer::WireBuffer;
-use crate::link::Protocol;
 use hamr_comm::abi::layout::{Layout, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Opens devices by name: `shm`, `loopback`, `thread`, `qemu:MACHINE`, `pci:ADDRESS`, `at:NAME`, and
+/// Opens devices by name: `shm`, `loopback`, `thread`, `qemu:MACHINE`, `pci:ADDRESS`, `at:NAME`, `gdb:HOST:PORT`, and
 /// whatever [`Self::register`] added.
 pub struct Runtime {
     launchers: BTreeMap<String, Box<dyn Launcher>>,
@@ -58,6 +58,7 @@ impl Runtime {
         runtime.register("thread", ThreadLauncher);
         runtime.register("pci", crate::pci::PciLauncher);
         runtime.register("at", crate::at::AtLauncher);
+        runtime.register("gdb", crate::gdb::GdbLauncher);
         #[cfg(feature = "net")]
         runtime.register("tcp", crate::tcp::TcpLauncher::default());
         #[cfg(feature = "qemu")]
@@ -218,7 +219,10 @@ impl Runtime {
 fn resolve(launcher: &dyn Launcher, argument: &str, image: Image) -> Result<Option<ImageFile>, Error> {
     let target = launcher.target(argument)?;
     launcher.check(argument)?;
-    target.map(|target| image.resolve(&target)).transpose()
+    match target {
+        Some(target) => image.resolve(&target).map(Some),
+        None => Ok(image.as_it_is().filter(|_| launcher.reads_image())),
+    }
 }
 
 /// The same device by another protocol than its link's own.

@@ -6,7 +6,9 @@ use hamr::link::Link;
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::serve::{Keeper, Listener};
 use hamr::tcp::TcpLauncher;
-use hamr::{CallError, Error, Image, LaunchRequest, Launcher, LoopbackLauncher, Node, Options, Pending, ShmLauncher, Target};
+use hamr::{
+    CallError, Error, Image, LaunchRequest, Launcher, LoopbackLauncher, Node, Options, Pending, ShmLauncher, Target,
+};
 use hamr_tests_kernels::{append, echo};
 use std::fs::File;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

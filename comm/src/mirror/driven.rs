@@ -16,7 +16,8 @@ use hamr_shared_abi::preamble::{DEVICE_RECORD, DEVICE_WORDS, HostState, MAGIC, P
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::section::Section;
 use hamr_shared_abi::slot::{
-    INLINE_BYTES, INLINE_WORDS, Place, REP_HDR, REQ_HDR, RepHdr, ReqHdr, SECOND_BYTES, SECOND_WORDS, SLOT_BYTES, pair_hdr, pair_seq,
+    INLINE_BYTES, INLINE_WORDS, Place, REP_HDR, REQ_HDR, RepHdr, ReqHdr, SECOND_BYTES, SECOND_WORDS, SLOT_BYTES,
+    pair_hdr, pair_seq,
 };
 use hamr_shared_abi::window::{Shared, Window};
 use std::time::{Duration, Instant};
@@ -170,11 +171,7 @@ impl<M: DrivenMemory> DrivenCopy<M> {
         write_word(&mut self.memory, word::HOST_STATE, HostState::RESET.0)?;
         write_word(&mut self.memory, 0, 0)?;
         write_word(&mut self.memory, word::EPOCH, epoch)?;
-        let front = [
-            MAGIC_END..word::EPOCH,
-            word::HOST_ALIVE..word::OPEN_QUEUES,
-            word::HOST_WAIT..PREAMBLE_BYTES,
-        ];
+        let front = [MAGIC_END..word::EPOCH, word::HOST_ALIVE..word::OPEN_QUEUES, word::HOST_WAIT..PREAMBLE_BYTES];
         let pairs = Pairs::of(&self.shadow)?;
         let sections = parts_of_offer(&pairs.layout).map(|Section { off, len, .. }| off..off.saturating_add(len));
         for range in front.into_iter().chain(sections) {
@@ -318,10 +315,10 @@ impl<M: DrivenMemory> DrivenCopy<M> {
     fn pull_state(&mut self) -> Result<(), Lost> {
         let mut words = [0; 8];
         self.read(DEVICE_WORDS, &mut words)?;
-        let [acknowledged, state] = [0, 4].map(|at| {
-            words[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
-        });
-        let is_old = load(&self.shadow, word::DEVICE_STATE)? == state && load(&self.shadow, word::EPOCH_ACK)? == acknowledged;
+        let [acknowledged, state] =
+            [0, 4].map(|at| words[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)));
+        let is_old =
+            load(&self.shadow, word::DEVICE_STATE)? == state && load(&self.shadow, word::EPOCH_ACK)? == acknowledged;
         if is_old {
             return Ok(());
         }
@@ -431,4 +428,5 @@ impl<M: DrivenMemory> DeviceSide for DrivenCopy<M> {
 }
 
 // The device's words and record, of which the two first are a pair that the state goes by.
-const _: () = assert!(word::EPOCH_ACK == DEVICE_WORDS && word::DEVICE_STATE == DEVICE_WORDS + 4 && DEVICE_RECORD > DEVICE_WORDS);
+const _: () =
+    assert!(word::EPOCH_ACK == DEVICE_WORDS && word::DEVICE_STATE == DEVICE_WORDS + 4 && DEVICE_RECORD > DEVICE_WORDS);

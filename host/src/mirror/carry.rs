@@ -60,7 +60,8 @@ pub fn serve<H: FarSide, D: FarSide>(host: H, device: D) -> Lost {
                 let mut all = host.descriptors();
                 let of_host = all.len();
                 all.extend(device.descriptors());
-                let ready = sleep(&all, Some(if is_notified { LONGEST_SLEEP } else { device.pause().min(host.pause()) }));
+                let ready =
+                    sleep(&all, Some(if is_notified { LONGEST_SLEEP } else { device.pause().min(host.pause()) }));
                 let (host_is_ready, device_is_ready) = ready.split_at(of_host);
                 if host_is_ready.contains(&true) {
                     host.woken();

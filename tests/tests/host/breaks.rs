@@ -86,7 +86,13 @@ impl Launcher for BreakingLauncher {
         let limit = request.start_deadline;
         let far = once(Breaks(Served::new(link, limit).expect("a preamble")));
         let heap = Arc::new(NoHeap);
-        Ok(Box::new(MirrorLink::start(("breaks", "a thread", Protocol::Message), request.window_len, far, heap, limit)?))
+        Ok(Box::new(MirrorLink::start(
+            ("breaks", "a thread", Protocol::Message),
+            request.window_len,
+            far,
+            heap,
+            limit,
+        )?))
     }
 }
 

@@ -37,7 +37,8 @@ fn open(options: Options) -> Node {
 
 hamr_tests::conformance!(open);
 
-/// The suite where the host reads and writes the device's memory.
+/// A part of the suite where the host reads and writes the device's memory: what carries is in the handler while that runs, so
+/// nothing reaches it meanwhile.
 mod driven {
     use super::*;
 
@@ -47,7 +48,20 @@ mod driven {
         hamr_tests::devices::runtime().open_with("seen:loopback", image, options).expect("a loopback device")
     }
 
-    hamr_tests::conformance!(open);
+    hamr_tests::__conformance! { open;
+        values { inline, every_length, many_buffers, of_any_length }
+        outcomes { own_errors, many_panics, ping_and_info }
+        order { every_path_in_submission_order, queued_calls_keep_order }
+        tasks { all_places_wait_at_once, a_deadline_ends_each_wait, a_sleep_lasts_its_time, a_restart_with_waiting_tasks }
+        host_calls { every_place, many_calls }
+        streams { shared_by_threads }
+        puts { every_length }
+        memory { there_and_back, copies }
+        transfers { come_in_submission_order }
+        chains { results_travel }
+        one_way { sent_calls_run }
+        restart { streams_and_buffers_go_on }
+    }
 }
 
 fn layout(options: &Options) -> Layout {

@@ -1,6 +1,7 @@
 //! What goes through a window, without a host program: bytes, the handshake, a device's poller, and models of both.
 
 mod bytes;
+mod driven;
 mod golden;
 mod handshake;
 mod host_calls;

@@ -14,7 +14,9 @@ use hamr_comm::abi::tasks::TasksLayout;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{Requester, Responder, SlotAccess, Slots};
 use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, Takeover};
-use hamr_comm::mirror::{Body, DeviceCopy, DeviceSide, Half, HostCopy, Lost, MOST_LOOK, Message, Mirror, NotifyOwner, Side};
+use hamr_comm::mirror::{
+    Body, DeviceCopy, DeviceSide, Half, HostCopy, Lost, MOST_LOOK, Message, Mirror, NotifyOwner, Side,
+};
 use hamr_comm::registry::Table;
 use hamr_tests::conformance::Random;
 use std::mem::offset_of;

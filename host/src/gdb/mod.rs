@@ -1,0 +1,221 @@
+//! Boards with nothing but a debugger's stub: `gdb:HOST:PORT`. Their memory is read and written through it, host-driven; they need
+//! no card and no driver.
+
+mod stub;
+
+use crate::launcher::{LaunchRequest, Launcher};
+use crate::link::{FarHeap, Link, Protocol};
+use crate::mirror::{Descriptor, FarSide, MirrorLink};
+use crate::symbols::variable;
+use crate::{Error, Target};
+use hamr_comm::mirror::{Body, DeviceSide, DrivenCopy, DrivenMemory, Lost, Message, Promises, Side};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use stub::Stub;
+
+/// The memory that an image reserves for its window.
+const SYMBOL: &str = "hamr_window";
+
+/// Opens devices behind a debugger's stub: `gdb` in every runtime.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct GdbLauncher;
+
+/// `HOST:PORT[,base=ADDRESS]`.
+struct Place<'a> {
+    at: &'a str,
+    base: Option<u64>,
+}
+
+impl<'a> Place<'a> {
+    fn parse(argument: &'a str) -> Option<Self> {
+        let (at, base) = match argument.split_once(',') {
+            None => (argument, None),
+            Some((at, base)) => {
+                let base = base.strip_prefix("base=")?;
+                let base =
+                    base.strip_prefix("0x").map_or_else(|| base.parse().ok(), |hex| u64::from_str_radix(hex, 16).ok());
+                (at, Some(base?))
+            }
+        };
+        let (host, port) = at.rsplit_once(':')?;
+        let is_place = !host.is_empty() && port.parse::<u16>().is_ok();
+        is_place.then_some(Self { at, base })
+    }
+
+    fn of(argument: &'a str) -> Result<Self, Error> {
+        let known = || "gdb:HOST:PORT, or gdb:HOST:PORT,base=ADDRESS".into();
+        Self::parse(argument).ok_or_else(|| Error::UnknownDevice { name: format!("gdb:{argument}"), known: known() })
+    }
+}
+
+/// The stub, which messages and transfers share.
+struct Board {
+    at: SocketAddr,
+    base: u64,
+    limit: Duration,
+    /// `None`: the connection was lost.
+    stub: Mutex<Option<Stub>>,
+}
+
+impl Board {
+    fn connect(&self) -> Result<(), String> {
+        let stub = Stub::connect(self.at, self.limit)?;
+        *self.stub.lock().unwrap_or_else(PoisonError::into_inner) = Some(stub);
+        Ok(())
+    }
+
+    fn access(&self, off: u64, what: impl FnOnce(&mut Stub, u64) -> Result<(), String>) -> Result<(), String> {
+        let mut guard = self.stub.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = |why: &str| format!("the connection to the stub at {} was lost: {why}", self.at);
+        let stub = guard.as_mut().ok_or_else(|| lost("it has ended"))?;
+        let address =
+            self.base.checked_add(off).ok_or_else(|| format!("expected an address, got {off:#x} behind the base"))?;
+        what(stub, address).map_err(|why| {
+            // Whatever comes now answers something else.
+            *guard = None;
+            lost(&why)
+        })
+    }
+}
+
+impl FarHeap for Board {
+    fn read(&self, off: u64, to: &mut [u8]) -> Result<(), String> {
+        self.access(off, |stub, address| stub.read(address, to))
+    }
+    fn write(&self, off: u64, from: &[u8]) -> Result<(), String> {
+        self.access(off, |stub, address| stub.write(address, from))
+    }
+}
+
+struct BoardMemory(Arc<Board>);
+
+impl DrivenMemory for BoardMemory {
+    fn promises(&self) -> Promises {
+        // The processor stands meanwhile.
+        Promises { write_ascends: true, line_is_whole: true }
+    }
+    fn read(&mut self, off: u64, to: &mut [u8]) -> Result<(), Lost> {
+        FarHeap::read(&*self.0, off, to).map_err(Lost)
+    }
+    fn write(&mut self, off: u64, from: &[u8]) -> Result<(), Lost> {
+        FarHeap::write(&*self.0, off, from).map_err(Lost)
+    }
+}
+
+/// The board as a side of the mirror. It runs whether a host is there or not.
+struct BoardSide {
+    copy: DrivenCopy<BoardMemory>,
+    /// It is to be told that the board runs.
+    renewed: bool,
+}
+
+impl Side for BoardSide {
+    fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
+        if std::mem::take(&mut self.renewed) {
+            message.body = Body::Renewed(true);
+            message.bytes.clear();
+            return Ok(true);
+        }
+        self.copy.take(message)
+    }
+    fn put(&mut self, message: &Message) -> Result<(), Lost> {
+        if let Body::Renew = message.body {
+            self.renewed = true;
+            return Ok(());
+        }
+        self.copy.put(message)
+    }
+    fn flush(&mut self) -> Result<(), Lost> {
+        self.copy.flush()
+    }
+    fn prepare_wait(&mut self) -> bool {
+        self.copy.prepare_wait();
+        // Nothing tells of a lost connection but an access.
+        false
+    }
+    fn cancel_wait(&mut self) {
+        self.copy.cancel_wait();
+    }
+}
+
+impl FarSide for BoardSide {
+    fn descriptors(&self) -> Vec<Descriptor> {
+        Vec::new()
+    }
+    fn pause(&self) -> Duration {
+        self.copy.pause().unwrap_or_default()
+    }
+}
+
+impl Launcher for GdbLauncher {
+    fn describe(&self) -> String {
+        "a board behind a debugger's stub, whose image has a window of its own: gdb:HOST:PORT[,base=ADDRESS]".into()
+    }
+
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        Place::of(argument).map(|_| None)
+    }
+
+    fn has_window(&self) -> bool {
+        true
+    }
+
+    fn reads_image(&self) -> bool {
+        true
+    }
+
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let &LaunchRequest { device, argument, image, window_len, start_deadline: limit, silence, .. } = request;
+        let fail = |why: String| Error::Launch { device: device.into(), why };
+        let place = Place::of(argument)?;
+        let base = match (place.base, image) {
+            (Some(base), _) => base,
+            (None, None) => {
+                let why = format!(
+                    "expected an image with the symbol `{SYMBOL}` (--image FILE), or base=ADDRESS, got neither"
+                );
+                return Err(fail(why));
+            }
+            (None, Some(image)) => {
+                let (base, len) = variable(&image.path, SYMBOL).map_err(fail)?;
+                if len < window_len {
+                    let why =
+                        format!("expected a window of at least {window_len} bytes, {} has {len}", image.path.display());
+                    return Err(fail(why));
+                }
+                base
+            }
+        };
+        let mut addresses = place.at.to_socket_addrs().map_err(|e| fail(format!("{}: {e}", place.at)))?;
+        let at = addresses.next().ok_or_else(|| fail(format!("expected an address, {} has none", place.at)))?;
+        let board = Arc::new(Board { at, base, limit: silence.min(limit), stub: Mutex::new(None) });
+        let heap = board.clone();
+        let far = move |_: Duration| {
+            board.connect()?;
+            let copy = DrivenCopy::new(BoardMemory(board.clone()), window_len).map_err(|Lost(why)| why)?;
+            Ok(BoardSide { copy, renewed: false })
+        };
+        let remote = at.to_string();
+        Ok(Box::new(MirrorLink::start(("gdb", &remote, Protocol::HostDriven), window_len, far, heap, limit)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_a_port_and_perhaps_an_address() {
+        let parse = |text| Place::parse(text).map(|place| (place.at.to_owned(), place.base));
+        assert_eq!(parse("localhost:1234"), Some(("localhost:1234".into(), None)));
+        assert_eq!(
+            parse("[::1]:1234,base=0x8000_0000".replace('_', "").as_str()),
+            Some(("[::1]:1234".into(), Some(0x8000_0000)))
+        );
+        assert_eq!(parse("h:1,base=4096"), Some(("h:1".into(), Some(4096))));
+        for bad in ["", "h", ":1", "h:x", "h:70000", "h:1,base=", "h:1,base=zz", "h:1,0x10"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A client of gdb's remote serial protocol, as far as memory goes: QEMU's stub, and servers of debug probes.
+//!
+//! An access stops the processor, and lets it go on behind it: no stub here reads the memory of one that runs.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Interrupts what runs.
+const INTERRUPT: u8 = 0x03;
+/// Bytes of the longest packet that is read: more is no answer of a stub.
+const MOST_PACKET: usize = 1 << 20;
+/// Bytes of a packet, where the stub does not say.
+const PACKET: usize = 1024;
+/// Answers in a row that are none to what was asked, such as text of the program.
+const MOST_OTHERS: usize = 1000;
+
+/// A connection to a stub whose processor runs between calls.
+pub(super) struct Stub {
+    stream: TcpStream,
+    /// Bytes that came and were not read yet.
+    input: Vec<u8>,
+    /// Bytes of memory in a packet.
+    most: usize,
+    /// It takes bytes as they are.
+    takes_binary: bool,
+    /// It confirms packets, and wants its own confirmed.
+    confirms: bool,
+    limit: Duration,
+}
+
+/// One packet, between `$` and its sum.
+fn framed(body: &[u8]) -> Vec<u8> {
+    let sum = body.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+    let mut packet = vec![b'$'];
+    packet.extend(body);
+    packet.extend(format!("#{sum:02x}").bytes());
+    packet
+}
+
+/// Bytes that a packet would end at are marked.
+fn escaped(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    bytes.iter().flat_map(|byte| {
+        let special = matches!(byte, b'#' | b'$' | b'}' | b'*');
+        let marked = if special { [Some(b'}'), Some(byte ^ 0x20)] } else { [Some(*byte), None] };
+        marked.into_iter().flatten()
+    })
+}
+
+fn from_hex(text: &[u8], to: &mut [u8]) -> Option<()> {
+    let digit = |c: u8| char::from(c).to_digit(16);
+    let (pairs, rest) = text.as_chunks::<2>();
+    if pairs.len() != to.len() || !rest.is_empty() {
+        return None;
+    }
+    for ([high, low], byte) in pairs.iter().zip(to) {
+        *byte = (digit(*high)? << 4 | digit(*low)?) as u8;
+    }
+    Some(())
+}
+
+/// What a packet says, for people.
+fn shown(packet: &[u8]) -> String {
+    let text = String::from_utf8_lossy(packet.get(..packet.len().min(64)).unwrap_or_default()).into_owned();
+    text.chars().map(|c| if c.is_control() { '.' } else { c }).collect()
+}
+
+impl Stub {
+    /// Connects, and lets the processor run. An answer may take `limit`.
+    ///
+    /// # Errors
+    /// No stub there.
+    pub(super) fn connect(at: SocketAddr, limit: Duration) -> Result<Self, String> {
+        let limit = limit.max(Duration::from_millis(1));
+        let stream = TcpStream::connect_timeout(&at, limit).map_err(|e| match e.kind() {
+            ErrorKind::ConnectionRefused => {
+                format!("expected a gdb stub at {at}, the connection was refused; QEMU has one with `-gdb tcp:{at}`")
+            }
+            _ => format!("expected a gdb stub at {at}: {e}"),
+        })?;
+        let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(limit)));
+        set.and_then(|()| stream.set_write_timeout(Some(limit))).map_err(|e| e.to_string())?;
+        let mut stub = Self { stream, input: Vec::new(), most: PACKET, takes_binary: false, confirms: true, limit };
+        let features = stub.ask(b"qSupported")?;
+        let features = String::from_utf8_lossy(&features).into_owned();
+        let size = features.split(';').find_map(|feature| feature.strip_prefix("PacketSize="));
+        let size = size.and_then(|size| usize::from_str_radix(size, 16).ok()).unwrap_or(PACKET).clamp(256, MOST_PACKET);
+        // As hexadecimal digits, beside what asks for them.
+        stub.most = (size - 64) / 2;
+        if features.split(';').any(|feature| feature == "QStartNoAckMode+") && stub.ask(b"QStartNoAckMode")? == b"OK" {
+            stub.confirms = false;
+        }
+        // Addresses are those of the bus, where it can: a window has no other.
+        stub.ask(b"Qqemu.PhyMemMode:1")?;
+        // A stub stops the processor when somebody connects, unless it had stopped before.
+        stub.ask(b"?")?;
+        stub.takes_binary = stub.ask(b"X0,0:")? == b"OK";
+        stub.go()?;
+        Ok(stub)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.stream.write_all(bytes).map_err(|e| lost(&e, self.limit))
+    }
+
+    fn byte(&mut self, at: usize) -> Result<u8, String> {
+        while self.input.len() <= at {
+            let mut piece = [0; 4096];
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err("it has ended the connection".into()),
+                Ok(len) => self.input.extend(piece.get(..len).unwrap_or_default()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(lost(&e, self.limit)),
+            }
+        }
+        Ok(self.input.get(at).copied().unwrap_or_default())
+    }
+
+    /// The next packet.
+    fn receive(&mut self) -> Result<Vec<u8>, String> {
+        let mut begin = 0;
+        while self.byte(begin)? != b'$' {
+            begin += 1;
+            if begin > MOST_PACKET {
+                return Err("expected a packet of gdb's protocol, got other bytes".into());
+            }
+        }
+        let mut end = begin + 1;
+        while self.byte(end)? != b'#' {
+            end += 1;
+            if end - begin > MOST_PACKET {
+                return Err(format!("expected a packet of at most {MOST_PACKET} bytes, got a longer one"));
+            }
+        }
+        self.byte(end + 2)?;
+        let body = self.input.get(begin + 1..end).unwrap_or_default().to_vec();
+        let mut sum = [0];
+        let is_whole = from_hex(self.input.get(end + 1..end + 3).unwrap_or_default(), &mut sum).is_some();
+        self.input.drain(..end + 3);
+        if !is_whole || sum != [body.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte))] {
+            return Err(format!("expected a packet with its sum, got `{}`", shown(&body)));
+        }
+        if self.confirms {
+            self.send(b"+")?;
+        }
+        Ok(expanded(&body))
+    }
+
+    /// A packet, and its answer.
+    fn ask(&mut self, body: &[u8]) -> Result<Vec<u8>, String> {
+        self.send(&framed(body))?;
+        for _ in 0..MOST_OTHERS {
+            let answer = self.receive()?;
+            // Text of the program.
+            if answer.first() != Some(&b'O') || answer == b"OK" {
+                return Ok(answer);
+            }
+        }
+        Err("expected an answer, got text of the program and no end of it".into())
+    }
+
+    fn stop(&mut self) -> Result<(), String> {
+        self.send(&[INTERRUPT])?;
+        for _ in 0..MOST_OTHERS {
+            let answer = self.receive()?;
+            match answer.first() {
+                Some(b'T' | b'S') => return Ok(()),
+                Some(b'W' | b'X') => return Err("its program has ended".into()),
+                _ => {}
+            }
+        }
+        Err("expected that the processor stops, it did not".into())
+    }
+
+    fn go(&mut self) -> Result<(), String> {
+        self.send(&framed(b"c"))
+    }
+
+    /// Runs `access` while the processor stands.
+    fn standing(&mut self, access: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
+        self.stop()?;
+        let outcome = access(self);
+        self.go()?;
+        outcome
+    }
+
+    /// Fills `to` from an address.
+    pub(super) fn read(&mut self, address: u64, to: &mut [u8]) -> Result<(), String> {
+        self.standing(|stub| {
+            for (piece, address) in to.chunks_mut(stub.most).zip((address..).step_by(stub.most)) {
+                let answer = stub.ask(format!("m{address:x},{:x}", piece.len()).as_bytes())?;
+                from_hex(&answer, piece).ok_or_else(|| refused("memory", address, &answer))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Stores `from` at an address, one byte behind the other.
+    pub(super) fn write(&mut self, address: u64, from: &[u8]) -> Result<(), String> {
+        self.standing(|stub| {
+            for (piece, address) in from.chunks(stub.most).zip((address..).step_by(stub.most)) {
+                let len = piece.len();
+                let packet = if stub.takes_binary {
+                    let mut packet = format!("X{address:x},{len:x}:").into_bytes();
+                    packet.extend(escaped(piece));
+                    packet
+                } else {
+                    let digits: String = piece.iter().map(|byte| format!("{byte:02x}")).collect();
+                    format!("M{address:x},{len:x}:{digits}").into_bytes()
+                };
+                let answer = stub.ask(&packet)?;
+                if answer != b"OK" {
+                    return Err(refused("memory that can be written", address, &answer));
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Stub {
+    /// The processor goes on without a debugger.
+    fn drop(&mut self) {
+        let _ = self.stop().and_then(|()| self.send(&framed(b"D")));
+    }
+}
+
+fn refused(what: &str, address: u64, answer: &[u8]) -> String {
+    format!("expected {what} at {address:#x}, the stub answered `{}`", shown(answer))
+}
+
+fn lost(e: &std::io::Error, limit: Duration) -> String {
+    match e.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer within {limit:?}"),
+        _ => e.to_string(),
+    }
+}
+
+/// A body with its runs written out: `*` and a byte that counts.
+fn expanded(body: &[u8]) -> Vec<u8> {
+    let mut all: Vec<u8> = Vec::with_capacity(body.len());
+    let mut bytes = body.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, all.last().copied()) {
+            (b'*', Some(last)) => {
+                let count = bytes.next().map_or(0, |count| usize::from(count).saturating_sub(29));
+                all.extend(std::iter::repeat_n(last, count));
+            }
+            (b'}', _) => all.extend(bytes.next().map(|byte| byte ^ 0x20)),
+            _ => all.push(byte),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_framed_and_their_bytes_marked() {
+        assert_eq!(framed(b"m0,8"), b"$m0,8#01");
+        let bytes: Vec<u8> = (0..=255).collect();
+        let marked: Vec<u8> = escaped(&bytes).collect();
+        assert!(!marked.iter().any(|byte| matches!(byte, b'#' | b'$')));
+        let mut body = marked.clone();
+        assert_eq!(expanded(&body), bytes);
+        body.extend(b"0* ");
+        assert_eq!(expanded(&body)[256..], *b"0000");
+    }
+
+    #[test]
+    fn digits_are_bytes_or_nothing() {
+        let mut bytes = [0; 2];
+        assert_eq!(from_hex(b"00fF", &mut bytes), Some(()));
+        assert_eq!(bytes, [0, 0xFF]);
+        for text in [&b"00f"[..], b"00fg", b"", b"E14"] {
+            assert_eq!(from_hex(text, &mut bytes), None);
+        }
+    }
+}
