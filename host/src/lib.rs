@@ -63,7 +63,7 @@ mod device;
 mod doorbells;
 mod error;
 mod fault;
-mod gdb;
+pub mod gdb;
 mod image;
 pub mod inspect;
 pub mod io;

@@ -2,6 +2,7 @@
 
 use crate::devices;
 use crate::mirrored::keep;
+use hamr::gdb::GdbLauncher;
 use hamr::link::Link;
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::serve::{Keeper, Listener};
@@ -84,6 +85,43 @@ impl Launcher for Seen {
         let link = launcher.launch(&request)?;
         keep(&*link, &request);
         Ok(link)
+    }
+}
+
+/// Starts machines of QEMU with a debugger's stub, and opens them through it: a card has a window, which this program does not
+/// use.
+pub struct Stubbed;
+
+/// Where firmware maps the card's memory first: `virt_riscv64`.
+const CARD: u64 = 0x4_0000_0000;
+
+impl Launcher for Stubbed {
+    fn describe(&self) -> String {
+        "a machine behind a debugger's stub: for tests".into()
+    }
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        devices::runtime().target(argument)
+    }
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let port =
+            TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a port").port();
+        let stub: &'static str = format!("tcp:127.0.0.1:{port}").leak();
+        let args = [Machine::RISCV64.args, &["-gdb", stub]].concat().leak();
+        let machine = QemuLauncher::machine(Machine { args, ..Machine::RISCV64 });
+        let link = machine.launch(&LaunchRequest { argument: "", ..*request })?;
+        keep(&*link, request);
+        // The machine runs as long as the test's process.
+        Box::leak(Box::new(link));
+        let argument = format!("127.0.0.1:{port},base={CARD:#x}");
+        // Until QEMU listens.
+        let begin = Instant::now();
+        loop {
+            let opened = GdbLauncher.launch(&LaunchRequest { argument: &argument, ..*request });
+            if opened.is_ok() || begin.elapsed() > devices::START_TIMEOUT {
+                return opened;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

@@ -19,7 +19,7 @@ const SYMBOL: &str = "hamr_window";
 
 /// Opens devices behind a debugger's stub: `gdb` in every runtime.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct GdbLauncher;
+pub struct GdbLauncher;
 
 /// `HOST:PORT[,base=ADDRESS]`.
 struct Place<'a> {

@@ -37,3 +37,25 @@ mod aarch64 {
 
     hamr_tests::conformance!(smoke: open);
 }
+
+/// Through a debugger's stub, which stops the processor for each access: what takes few calls.
+mod gdb {
+    use super::*;
+
+    fn open(options: Options) -> Node {
+        devices::open("stubbed:qemu:riscv64", Options { start_deadline: devices::START_TIMEOUT, ..options })
+    }
+
+    hamr_tests::__conformance! { open;
+        values { inline, of_any_length }
+        outcomes { own_errors, a_panic, ping_and_info }
+        order { queued_calls_keep_order, sync_after_many_offloads }
+        tasks { a_deadline_ends_each_wait, a_sleep_lasts_its_time, a_restart_with_waiting_tasks }
+        host_calls { every_place }
+        ending { deadline_of_a_sync_call, the_device_knows_the_deadline, cancel_while_it_runs }
+        memory { there_and_back, copies }
+        chains { results_travel }
+        one_way { sent_calls_run }
+        restart { outstanding_calls_end_once, streams_and_buffers_go_on, waited_for }
+    }
+}

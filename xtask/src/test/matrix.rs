@@ -24,7 +24,7 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 21] = [
+const ROWS: [[&str; 4]; 22] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
@@ -38,6 +38,7 @@ const ROWS: [[&str; 4]; 21] = [
     ["qemu", "host-driven", "riscv64", "qemu driven::riscv64"],
     ["qemu", "host-driven", "x86_64", "qemu driven::x86_64"],
     ["qemu", "host-driven", "aarch64", "qemu driven::aarch64"],
+    ["gdb, qemu's stub", "host-driven", "riscv64", "qemu driven::gdb"],
     ["thread, polls", "message", "this machine", "host mirrored::polling"],
     ["thread, sleeps", "message", "this machine", "host mirrored::sleeping"],
     ["socket pair", "message", "this machine", "host mirrored::streamed"],
