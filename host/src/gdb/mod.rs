@@ -49,6 +49,9 @@ impl<'a> Place<'a> {
     }
 }
 
+/// Bytes of the longest access: the processor stands meanwhile, and calls wait.
+const PIECE: usize = 1 << 16;
+
 /// The stub, which messages and transfers share.
 struct Board {
     at: SocketAddr,
@@ -81,10 +84,12 @@ impl Board {
 
 impl FarHeap for Board {
     fn read(&self, off: u64, to: &mut [u8]) -> Result<(), String> {
-        self.access(off, |stub, address| stub.read(address, to))
+        let mut pieces = to.chunks_mut(PIECE).zip((off..).step_by(PIECE));
+        pieces.try_for_each(|(to, off)| self.access(off, |stub, address| stub.read(address, to)))
     }
     fn write(&self, off: u64, from: &[u8]) -> Result<(), String> {
-        self.access(off, |stub, address| stub.write(address, from))
+        let mut pieces = from.chunks(PIECE).zip((off..).step_by(PIECE));
+        pieces.try_for_each(|(from, off)| self.access(off, |stub, address| stub.write(address, from)))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Interrupts what runs.
 const INTERRUPT: u8 = 0x03;
@@ -26,6 +26,8 @@ pub(super) struct Stub {
     takes_binary: bool,
     /// It confirms packets, and wants its own confirmed.
     confirms: bool,
+    /// What comes may answer something else.
+    has_failed: bool,
     limit: Duration,
 }
 
@@ -80,7 +82,15 @@ impl Stub {
         })?;
         let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(limit)));
         set.and_then(|()| stream.set_write_timeout(Some(limit))).map_err(|e| e.to_string())?;
-        let mut stub = Self { stream, input: Vec::new(), most: PACKET, takes_binary: false, confirms: true, limit };
+        let mut stub = Self {
+            stream,
+            input: Vec::new(),
+            most: PACKET,
+            takes_binary: false,
+            confirms: true,
+            has_failed: false,
+            limit,
+        };
         let features = stub.ask(b"qSupported")?;
         let features = String::from_utf8_lossy(&features).into_owned();
         let size = features.split(';').find_map(|feature| feature.strip_prefix("PacketSize="));
@@ -103,8 +113,11 @@ impl Stub {
         self.stream.write_all(bytes).map_err(|e| lost(&e, self.limit))
     }
 
-    fn byte(&mut self, at: usize) -> Result<u8, String> {
+    fn byte(&mut self, at: usize, until: Instant) -> Result<u8, String> {
         while self.input.len() <= at {
+            if Instant::now() > until {
+                return Err(late(self.limit));
+            }
             let mut piece = [0; 4096];
             match self.stream.read(&mut piece) {
                 Ok(0) => return Err("it has ended the connection".into()),
@@ -118,21 +131,22 @@ impl Stub {
 
     /// The next packet.
     fn receive(&mut self) -> Result<Vec<u8>, String> {
+        let until = Instant::now() + self.limit;
         let mut begin = 0;
-        while self.byte(begin)? != b'$' {
+        while self.byte(begin, until)? != b'$' {
             begin += 1;
             if begin > MOST_PACKET {
                 return Err("expected a packet of gdb's protocol, got other bytes".into());
             }
         }
         let mut end = begin + 1;
-        while self.byte(end)? != b'#' {
+        while self.byte(end, until)? != b'#' {
             end += 1;
             if end - begin > MOST_PACKET {
                 return Err(format!("expected a packet of at most {MOST_PACKET} bytes, got a longer one"));
             }
         }
-        self.byte(end + 2)?;
+        self.byte(end + 2, until)?;
         let body = self.input.get(begin + 1..end).unwrap_or_default().to_vec();
         let mut sum = [0];
         let is_whole = from_hex(self.input.get(end + 1..end + 3).unwrap_or_default(), &mut sum).is_some();
@@ -178,9 +192,8 @@ impl Stub {
 
     /// Runs `access` while the processor stands.
     fn standing(&mut self, access: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
-        self.stop()?;
-        let outcome = access(self);
-        self.go()?;
+        let outcome = self.stop().and_then(|()| access(self)).and_then(|()| self.go());
+        self.has_failed |= outcome.is_err();
         outcome
     }
 
@@ -221,7 +234,9 @@ impl Stub {
 impl Drop for Stub {
     /// The processor goes on without a debugger.
     fn drop(&mut self) {
-        let _ = self.stop().and_then(|()| self.send(&framed(b"D")));
+        if !self.has_failed {
+            let _ = self.stop().and_then(|()| self.send(&framed(b"D")));
+        }
     }
 }
 
@@ -231,9 +246,13 @@ fn refused(what: &str, address: u64, answer: &[u8]) -> String {
 
 fn lost(e: &std::io::Error, limit: Duration) -> String {
     match e.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer within {limit:?}"),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => late(limit),
         _ => e.to_string(),
     }
+}
+
+fn late(limit: Duration) -> String {
+    format!("no answer within {limit:?}")
 }
 
 /// A body with its runs written out: `*` and a byte that counts.
@@ -256,6 +275,7 @@ fn expanded(body: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     #[test]
     fn packets_are_framed_and_their_bytes_marked() {
@@ -267,6 +287,67 @@ mod tests {
         assert_eq!(expanded(&body), bytes);
         body.extend(b"0* ");
         assert_eq!(expanded(&body)[256..], *b"0000");
+    }
+
+    /// A stub that answers each packet by one of these, some of them changed or cut.
+    fn answers(listener: &TcpListener, mut random: u64, answers: &[&[u8]]) {
+        let Ok((mut stream, _)) = listener.accept() else { return };
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as usize
+        };
+        let mut bytes = [0; 256];
+        for _ in 0..40 {
+            match stream.read(&mut bytes) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            let mut answer = framed(answers[next() % answers.len()]);
+            match next() % 8 {
+                0 => answer.truncate(next() % answer.len()),
+                1 => {
+                    let at = next() % answer.len();
+                    answer[at] ^= 1 << (next() % 8);
+                }
+                _ => {}
+            }
+            if stream.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What a stub says is an access or an error in one line, and soon.
+    #[test]
+    fn hostile_stubs_are_errors() {
+        let said: [&[u8]; 10] = [
+            b"OK",
+            b"T05thread:01;",
+            b"PacketSize=1000",
+            b"PacketSize=ffffffffffffffffff",
+            b"00*~11",
+            b"E14",
+            b"",
+            b"O41",
+            b"W00",
+            b"}",
+        ];
+        for seed in 0..200 {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+            let at = listener.local_addr().expect("an address");
+            std::thread::scope(|scope| {
+                scope.spawn(|| answers(&listener, seed, &said));
+                let begin = Instant::now();
+                let outcome = Stub::connect(at, Duration::from_millis(50)).and_then(|mut stub| {
+                    let mut bytes = [0; 16];
+                    (0..8).try_for_each(|_| stub.read(0, &mut bytes).and_then(|()| stub.write(0, &bytes)))
+                });
+                assert!(outcome.err().is_none_or(|why| !why.contains('\n')));
+                assert!(begin.elapsed() < Duration::from_secs(10));
+                // The listener's thread ends with its connection, or for want of one.
+                let _ = TcpStream::connect(at);
+            });
+        }
     }
 
     #[test]
