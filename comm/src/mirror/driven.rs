@@ -359,11 +359,7 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
         if now < self.next {
             return Ok(false);
         }
-        self.pull_replies(false)?;
-        if self.copy.take(message)? {
-            self.moved();
-            return Ok(true);
-        }
+        // Before replies, which may go on for ever.
         if now >= self.next_round {
             self.pull_of_host()?;
             self.pull_state()?;
@@ -373,6 +369,11 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
                 self.moved();
                 return Ok(true);
             }
+        }
+        self.pull_replies(false)?;
+        if self.copy.take(message)? {
+            self.moved();
+            return Ok(true);
         }
         let now = Instant::now();
         let longest = if self.copy.is_idle() { IDLE } else { LONGEST };
