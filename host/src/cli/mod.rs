@@ -64,6 +64,7 @@ pub use logs::Level;
 pub use progress::Progress;
 
 use crate::image::file_in;
+use crate::link::Protocol;
 use crate::{Error, Image, Node, Options, Runtime, Setting, Target, WaitMode, Warning};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
@@ -156,6 +157,9 @@ pub struct Global {
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
     #[arg(long, global = true, value_name = "MICROSECONDS", value_parser = number::<u32>)]
     pub spin: Option<u32>,
+    /// How calls come to the device and back: mapped or split; without it, the best of what its link can do
+    #[arg(long, global = true, value_name = "PROTOCOL")]
+    pub protocol: Option<Protocol>,
     /// The key for connections to other machines, of `keys`; without one, that of HAMR_KEY, or one which a server of this
     /// user on this machine has left
     #[cfg(feature = "net")]
@@ -176,7 +180,8 @@ impl Global {
             setting.apply(&mut options);
         }
         let spin = self.spin.map_or(options.spin, |micros| Duration::from_micros(micros.into()));
-        Options { wait: self.wait.unwrap_or(options.wait), spin, ..options }
+        let protocol = self.protocol.or(options.protocol);
+        Options { protocol, wait: self.wait.unwrap_or(options.wait), spin, ..options }
     }
 }
 
@@ -251,12 +256,12 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
 
 /// Common options without an effect, by command.
 const WITHOUT: [(&str, &[&str]); 6] = [
-    ("run", &["image", "key"]),
-    ("top", &["device", "logs", "wait", "spin", "key", "settings"]),
-    ("inspect", &["logs", "wait", "spin", "key", "settings"]),
-    ("image", &["logs", "wait", "spin", "key", "settings"]),
-    ("keys", &["device", "image", "logs", "wait", "spin", "key", "settings"]),
-    ("setup", &["device", "image", "logs", "wait", "spin", "key", "settings"]),
+    ("run", &["image", "protocol", "key"]),
+    ("top", &["device", "logs", "wait", "spin", "protocol", "key", "settings"]),
+    ("inspect", &["logs", "wait", "spin", "protocol", "key", "settings"]),
+    ("image", &["logs", "wait", "spin", "protocol", "key", "settings"]),
+    ("keys", &["device", "image", "logs", "wait", "spin", "protocol", "key", "settings"]),
+    ("setup", &["device", "image", "logs", "wait", "spin", "protocol", "key", "settings"]),
 ];
 
 /// What is parsed. The common options are explained once, in the help of the tool; that of a command names those that it uses.

@@ -209,7 +209,7 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
         &self.kind
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { doorbell: true, world: false, protocol: Protocol::Message }
+        Capabilities { doorbell: true, protocol: Protocol::Message, ..Capabilities::default() }
     }
     fn window(&self) -> &Window<Shared> {
         &self.carrier.near

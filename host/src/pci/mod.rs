@@ -17,7 +17,7 @@ pub use address::{Address, NotAnAddress};
 pub use sysfs::{Candidate, candidates};
 
 use crate::launcher::{LaunchRequest, Launcher};
-use crate::link::{Capabilities, Link, Peer, Protocol, wait_until_left};
+use crate::link::{Capabilities, Link, Peer, wait_until_left};
 use crate::mapping::{map_revocable, map_window};
 use crate::{Error, Target};
 use card::{Card, Watcher};
@@ -278,7 +278,7 @@ impl Link for PciLink {
 
     fn capabilities(&self) -> Capabilities {
         let doorbell = self.card.registers.is_some() && self.function.has_interrupts();
-        Capabilities { doorbell, world: false, protocol: Protocol::Mapped }
+        Capabilities { doorbell, ..Capabilities::default() }
     }
 
     fn window(&self) -> &Window<Shared> {
@@ -469,6 +469,7 @@ mod tests {
                 image: None,
                 window_len: LEN,
                 heap_off: LEN,
+                host_memory: None,
                 cpu: None,
                 start_deadline: Duration::from_secs(5),
                 silence: Duration::from_secs(5),
@@ -507,6 +508,7 @@ mod tests {
             image: None,
             window_len: LEN,
             heap_off: LEN,
+            host_memory: None,
             cpu: None,
             start_deadline: Duration::from_secs(5),
             silence: Duration::from_secs(5),

@@ -1,6 +1,7 @@
 //! How values of options are written.
 
 use crate::WaitMode;
+use crate::link::Protocol;
 use hamr_comm::abi::rings::LogLevel;
 use std::time::Duration;
 
@@ -117,6 +118,20 @@ impl Value for LogLevel {
     }
     fn show(&self) -> String {
         self.name().into()
+    }
+}
+
+/// Those that a program chooses among.
+impl Value for Option<Protocol> {
+    const VALUES: &'static str = "auto, mapped or split";
+    fn parse(text: &str) -> Option<Self> {
+        if text == "auto" {
+            return Some(None);
+        }
+        text.parse().ok().map(Some)
+    }
+    fn show(&self) -> String {
+        self.map_or_else(|| "auto".into(), |protocol| protocol.to_string())
     }
 }
 

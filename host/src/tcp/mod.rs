@@ -7,7 +7,7 @@ pub(crate) use entrance::Entrance;
 pub(crate) use hosts::{FarHosts, Told};
 
 use crate::launcher::{LaunchRequest, Launcher};
-use crate::link::Link;
+use crate::link::{Link, Protocol};
 use crate::mirror::{ChannelSide, MirrorLink, TransferHeap};
 use crate::{Error, Target};
 use hamr_comm::abi::version::AbiVersion;
@@ -55,6 +55,10 @@ fn own_name() -> String {
 impl Launcher for TcpLauncher {
     fn describe(&self) -> String {
         "a device that `serve --listen` gives to hosts on any machine: tcp:HOST:PORT".into()
+    }
+
+    fn protocols(&self) -> &'static [Protocol] {
+        &[Protocol::Message]
     }
 
     fn target(&self, argument: &str) -> Result<Option<Target>, Error> {

@@ -24,13 +24,19 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 14] = [
+const ROWS: [[&str; 4]; 20] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
     ["qemu", "mapped", "x86_64", "qemu x86_64"],
     ["qemu", "mapped", "aarch64", "qemu aarch64"],
     ["microvm", "mapped", "x86_64", "qemu microvm"],
+    ["loopback", "split", "this machine", "host split"],
+    ["shm, two memories", "split", "this machine", "shm split"],
+    ["shm, one memory", "split", "this machine", "shm split::one_memory"],
+    ["qemu, two cards", "split", "riscv64", "qemu split::riscv64"],
+    ["qemu, two cards", "split", "x86_64", "qemu split::x86_64"],
+    ["qemu, two cards", "split", "aarch64", "qemu split::aarch64"],
     ["thread, polls", "message", "this machine", "host mirrored::polling"],
     ["thread, sleeps", "message", "this machine", "host mirrored::sleeping"],
     ["socket pair", "message", "this machine", "host mirrored::streamed"],
