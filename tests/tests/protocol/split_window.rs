@@ -147,24 +147,25 @@ fn a_device_refuses_host_memory_that_it_does_not_map_or_that_is_in_use() {
         assert_eq!(step(&window, &older), Some(Refusal::FEATURES));
         let (host, heap) = (layout.at_host(), layout.heap());
         let len = host.end - host.start;
-        for (split, expected) in [
-            (0, Refusal::QUEUE),
-            (64, Refusal::WINDOW_LEN),
-            (host.start + 64, Refusal::WINDOW_LEN),
-            (host.start - 4096, Refusal::WINDOW_LEN),
-            (heap.start, Refusal::WINDOW_LEN),
-            (heap.end - 4096, Refusal::WINDOW_LEN),
-            (window.len().next_multiple_of(4096), Refusal::WINDOW_LEN),
-            (window.len() - len + 4096, Refusal::WINDOW_LEN),
-            (1 << 40, Refusal::WINDOW_LEN),
-            (u64::MAX - 4095, Refusal::WINDOW_LEN),
+        for split in [
+            0,
+            64,
+            host.start + 64,
+            host.start - 4096,
+            heap.start,
+            heap.end - 4096,
+            window.len().next_multiple_of(4096),
+            window.len() - len + 4096,
+            1 << 40,
+            u64::MAX - 4095,
         ] {
             let (window, _) = offered(placement);
             let preamble: Preamble = window.read(0).expect("there");
             window.write(0, &Preamble { split, ..preamble }).expect("there");
+            // Where the bytes could be what the host polls, the descriptors say otherwise.
             let refused = step(&window, &PROFILE);
             assert!(
-                refused == Some(expected) || refused == Some(Refusal::QUEUE),
+                matches!(refused, Some(Refusal::WINDOW_LEN | Refusal::QUEUE)),
                 "{placement:?}, {split:#x}: {refused:?}"
             );
         }

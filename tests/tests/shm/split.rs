@@ -28,5 +28,13 @@ mod asleep {
         open_split("shm", Options { wait: WaitMode::Sleep, longest_sleep: None, ..options })
     }
 
-    hamr_tests::conformance!(smoke: open);
+    hamr_tests::__conformance! { open;
+        values { inline, every_length }
+        order { every_path_in_submission_order, queued_calls_keep_order }
+        tasks { all_places_wait_at_once, a_sleep_lasts_its_time, a_restart_with_waiting_tasks }
+        host_calls { every_place, many_calls, a_restart_beside_bodies }
+        streams { shared_by_threads }
+        one_way { sent_calls_run }
+        restart { outstanding_calls_end_once, again_and_again }
+    }
 }
