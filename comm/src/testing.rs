@@ -34,7 +34,7 @@ impl Heap {
     pub fn new(bytes: usize) -> Self {
         let whole = DeviceWindow::private(PREAMBLE_BYTES + bytes as u64);
         let len = whole.len() - PREAMBLE_BYTES;
-        let Ok((_, heap)) = whole.split(PREAMBLE_BYTES, len) else { unreachable!("it is that long") };
+        let Ok((_, heap)) = whole.split(PREAMBLE_BYTES, len, &(0..0)) else { unreachable!("it is that long") };
         Self { heap, next: 0, count: 0 }
     }
 

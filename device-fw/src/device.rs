@@ -5,6 +5,7 @@ use crate::{Board, crash};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::split::Split;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window, Word};
@@ -137,6 +138,7 @@ impl<'s, B: Board> Device<'s, B> {
                 | feature::DEADLINES
                 | feature::CONTAIN
                 | feature::TWO_LINES
+                | Split::FEATURE
                 | doorbell
                 | if self.longest_message > MAX_MESSAGE { feature::LONG_VALUES } else { 0 }
                 | if self.board.logs() { feature::LOGS } else { 0 }
@@ -338,7 +340,7 @@ impl<'s, B: Board> Device<'s, B> {
         if !self.idle_state.is_due(self.idle_rounds) {
             return;
         }
-        let Ok(own) = poller.window().word(word::DEVICE_WAIT) else { return };
+        let Ok(own) = poller.window().word(poller.wait_word()) else { return };
         match self.idle_state.next::<B::Order>(own, self.board.micros()) {
             // A poll of an image without a system needs no pause: its rounds are long.
             IdleStep::Poll if cfg!(hamr_bare) => {}
@@ -355,7 +357,7 @@ impl<'s, B: Board> Device<'s, B> {
                 if let Some(us) = poller.longest_sleep(self.idle_state.longest_us(), self.board.micros()) {
                     self.board.sleep(us);
                 }
-                if let Ok(own) = poller.window().word(word::DEVICE_WAIT) {
+                if let Ok(own) = poller.window().word(poller.wait_word()) {
                     self.idle_state.cancel_wait(own);
                 }
                 poller.slept();
@@ -448,7 +450,7 @@ fn log_section<K: Clone>(window: &Window<K>, accepted: &Accepted) -> Option<Wind
 /// The word in which a serving device asks to be notified.
 fn wait_word<'w, K: Clone, F: Order>(state: &'w State<'_, K, F>) -> Option<Word<'w>> {
     match state {
-        State::Serving(poller) => poller.window().word(word::DEVICE_WAIT).ok(),
+        State::Serving(poller) => poller.window().word(poller.wait_word()).ok(),
         _ => None,
     }
 }

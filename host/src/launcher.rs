@@ -2,7 +2,7 @@
 //! of a device spec.
 
 use crate::doorbells::Doorbells;
-use crate::link::{Link, Loopback};
+use crate::link::{Link, Loopback, Protocol};
 use crate::memfd::Processes;
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::ids::RankId;
@@ -24,6 +24,9 @@ pub struct LaunchRequest<'a> {
     pub window_len: u64,
     /// Where in it the heap begins, which is last.
     pub heap_off: u64,
+    /// Where memory of the host's is wanted for what the host polls, counted from the window's start, and its bytes; of a
+    /// launcher that [has](Launcher::has_host_memory) such.
+    pub host_memory: Option<(u64, u64)>,
     /// Run the device's dispatcher on this processor.
     pub cpu: Option<usize>,
     /// How long another process may take to answer that has a part in the start.
@@ -70,6 +73,14 @@ pub trait Launcher: Send + Sync {
     }
     /// Is an image that they run already of use to find them?
     fn reads_image(&self) -> bool {
+        false
+    }
+    /// How calls can come to these devices; the first is what they have unless [`crate::Options::protocol`] says another.
+    fn protocols(&self) -> &'static [Protocol] {
+        &Protocol::CHOICES
+    }
+    /// Can their links have memory of the host's behind the window, for what the host polls?
+    fn has_host_memory(&self) -> bool {
         false
     }
     /// Do these devices run the handlers of this program, in this process, as ranks of a world?

@@ -113,6 +113,48 @@ pub(crate) fn map_revocable(
     // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
     let raw =
         unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, fd, off) }.map_err(Error::os(what()))?;
+    own(raw, bytes, writable, what)
+}
+
+/// Maps all `len` bytes of a device's memory, and behind them the first `host_len` of memory of the host's, or zeros where
+/// there is no such file; both as [`map_window`].
+pub(crate) fn map_two(
+    device: impl AsFd,
+    len: u64,
+    host: Option<impl AsFd>,
+    host_len: u64,
+    writable: bool,
+) -> Result<Window<Shared>, Error> {
+    let mut access = ProtFlags::READ;
+    access.set(ProtFlags::WRITE, writable);
+    let what = || format!("mapping a window of {len} bytes and {host_len} of the host's");
+    let sizes = usize::try_from(len).ok().zip(usize::try_from(host_len).ok());
+    let sizes = sizes.and_then(|(len, host_len)| Some((len, host_len, len.checked_add(host_len)?)));
+    let (len, host_len, bytes) =
+        sizes.ok_or_else(|| Error::Os { what: what(), source: std::io::ErrorKind::FileTooLarge.into() })?;
+    let none = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: as in `map_revocable`.
+    let raw = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, none) }.map_err(Error::os(what()))?;
+    let (window, _) = own(raw, bytes, writable, what)?;
+    let fixed = MapFlags::SHARED | MapFlags::FIXED;
+    // SAFETY: replaces the first part of the mapping above, which `window` keeps and nothing uses yet.
+    unsafe { mmap(raw, len, access, fixed, device, 0) }.map_err(Error::os(what()))?;
+    if let Some(host) = host {
+        // SAFETY: so many bytes are behind `len` in that mapping.
+        let at = unsafe { raw.byte_add(len) };
+        // SAFETY: as above, of the second part.
+        unsafe { mmap(at, host_len, access, fixed, host, 0) }.map_err(Error::os(what()))?;
+    }
+    Ok(window)
+}
+
+/// A window over a mapping that is there, which it unmaps at its end.
+fn own(
+    raw: *mut std::ffi::c_void,
+    bytes: usize,
+    writable: bool,
+    what: impl Fn() -> String,
+) -> Result<(Window<Shared>, Revocable), Error> {
     let base = NonNull::new(raw.cast::<u8>()).ok_or_else(|| Error::Os {
         what: what(),
         source: std::io::Error::other("expected an address of the kernel's choice, got zero"),

@@ -7,7 +7,7 @@
 
 use crate::Error;
 use hamr_comm::abi::ids::RankId;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -15,11 +15,23 @@ use rustix::process::{Resource, getrlimit};
 /// The prefix of every window's memfd name; `inspect` searches for it.
 pub(crate) const MEMFD_PREFIX: &str = "hamr:";
 
+/// The same of the host's memory beside a window; what follows is the number of the window's inode.
+pub(crate) const HOST_PREFIX: &str = "hamr-host:";
+
 /// A sealed and locked memfd of `len` bytes.
 pub(crate) fn make_window(device: &str, len: u64) -> Result<OwnedFd, Error> {
+    make(&format!("{MEMFD_PREFIX}{device}"), len)
+}
+
+/// The same for what the host polls of `window`.
+pub(crate) fn make_host_memory(window: impl AsFd, len: u64) -> Result<OwnedFd, Error> {
+    let facts = rustix::fs::fstat(window).map_err(Error::os("looking at a memfd"))?;
+    make(&format!("{HOST_PREFIX}{}", facts.st_ino), len)
+}
+
+fn make(name: &str, len: u64) -> Result<OwnedFd, Error> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let name = format!("{MEMFD_PREFIX}{device}");
-    let memfd = rustix::fs::memfd_create(&name, flags).map_err(Error::os("making a memfd"))?;
+    let memfd = rustix::fs::memfd_create(name, flags).map_err(Error::os("making a memfd"))?;
     let sizing = Error::os(format!("sizing a window of {len} bytes"));
     check_len(len).and_then(|()| rustix::fs::ftruncate(&memfd, len)).map_err(sizing)?;
     rustix::fs::flock(&memfd, FlockOperation::NonBlockingLockExclusive).map_err(Error::os("locking the window"))?;

@@ -4,7 +4,7 @@ use crate::link::Protocol;
 use crate::relay::handlers_with_relay;
 use crate::{Error, MemoryHook};
 use hamr_comm::abi::buffer::WireBuffer;
-use hamr_comm::abi::layout::{Layout, Plan, PlanError};
+use hamr_comm::abi::layout::{Layout, Placement, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::LogLevel;
@@ -72,7 +72,7 @@ pub struct Options {
     pub log_level: LogLevel,
     /// Pins the device's dispatcher to this processor.
     pub cpu: Option<usize>,
-    /// How calls come to the device. `None` is the best that its link can do.
+    /// How calls come to the device and back; `None` is the best of what its link can do.
     pub protocol: Option<Protocol>,
     /// How both sides wait for each other.
     pub wait: WaitMode,
@@ -170,15 +170,17 @@ impl Options {
     }
 
     /// These with so many streams as leave a heap where the link has one, where the program has not said how many.
-    pub(crate) fn within(self, has_heap: impl Fn(Range<u64>) -> bool) -> Self {
+    pub(crate) fn within(self, host_memory: bool, has_heap: impl Fn(Range<u64>) -> bool) -> Self {
         let has_room = |streams: &u32| {
-            plan_of(&Self { streams: Some(*streams), ..self.clone() }).is_ok_and(|plan| has_heap(plan.heap()))
+            let options = Self { streams: Some(*streams), ..self.clone() };
+            plan_of(&options, host_memory).is_ok_and(|plan| has_heap(plan.heap()))
         };
         let streams = self.streams();
         let streams = self.streams.or_else(|| (1..=streams).rev().find(has_room)).unwrap_or(streams);
         Self { streams: Some(streams), ..self }
     }
 
+    /// Sizes; without a word on where the halves of slots lie.
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             // Threads beyond that number share one of those for bodies.
@@ -193,6 +195,16 @@ impl Options {
             ..Plan::default()
         }
     }
+
+    /// [`Self::plan`] for a link, which may have memory for what the host polls.
+    pub(crate) fn plan_for(&self, host_memory: bool) -> Plan {
+        let placement = match (self.protocol, host_memory) {
+            (Some(Protocol::Split), true) => Placement::TwoMemories,
+            (Some(Protocol::Split), false) => Placement::OneMemory,
+            _ => Placement::Coherent,
+        };
+        Plan { placement, ..self.plan() }
+    }
 }
 
 /// Processors that this process may use: one number for as long as it runs, as layouts follow from it.
@@ -205,8 +217,9 @@ fn processors() -> u32 {
 /// Streams of a program, however few tasks there are.
 const MAX_STREAMS: u32 = 79;
 
-/// The layout that `options` asks for; the error states the limits.
-pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
+/// The layout that `options` asks for, for a link that may have memory for what the host polls; the error states the
+/// limits.
+pub(crate) fn plan_of(options: &Options, host_memory: bool) -> Result<Layout, Error> {
     let (limit, streams) = (options.most_streams(), options.streams());
     if streams == 0 || streams > limit {
         let (expected, got) = (format!("1 to {limit}"), streams.to_string());
@@ -216,7 +229,7 @@ pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
         let expected = format!("a multiple of 4096 below {}", WireBuffer::MAX_LEN);
         return Err(Error::InvalidConfig { option: "Options::segment", expected, got: options.segment.to_string() });
     }
-    Layout::plan(&options.plan()).map_err(|why| refused_plan(options, why))
+    Layout::plan(&options.plan_for(host_memory)).map_err(|why| refused_plan(options, why))
 }
 
 /// Which option a plan was refused for.
@@ -260,18 +273,18 @@ mod tests {
             let options = Options { tasks, ..Options::default() };
             let most = options.most_streams();
             assert_eq!(options.streams(), processors().clamp(8, most), "{tasks} tasks");
-            assert!(plan_of(&options).is_ok(), "{tasks} tasks");
-            let len = |streams| plan_of(&Options { streams, ..options.clone() }).expect("allowed").window_len();
+            assert!(plan_of(&options, false).is_ok(), "{tasks} tasks");
+            let len = |streams| plan_of(&Options { streams, ..options.clone() }, false).expect("allowed").window_len();
             for (window, streams) in [(len(Some(3)), 3), (len(Some(3)) - 1, 2), (len(None), options.streams())] {
                 assert_eq!(
-                    options.clone().within(|heap| heap.end <= window).streams,
+                    options.clone().within(false, |heap| heap.end <= window).streams,
                     Some(streams),
                     "{tasks} tasks, {window} bytes"
                 );
             }
             // What was asked for is not changed, and what nothing fits is refused as it was.
-            assert_eq!(Options { streams: Some(7), ..options.clone() }.within(|_| false).streams, Some(7));
-            assert_eq!(options.clone().within(|_| false).streams, Some(options.streams()));
+            assert_eq!(Options { streams: Some(7), ..options.clone() }.within(false, |_| false).streams, Some(7));
+            assert_eq!(options.clone().within(false, |_| false).streams, Some(options.streams()));
         }
     }
 
@@ -280,7 +293,7 @@ mod tests {
         let refused = |change: fn(&mut Options)| {
             let mut options = Options::default();
             change(&mut options);
-            plan_of(&options).expect_err("out of range").to_string()
+            plan_of(&options, false).expect_err("out of range").to_string()
         };
         assert_eq!(refused(|o| o.streams = Some(0)), "Options::streams: expected 1 to 79, got 0");
         assert_eq!(refused(|o| o.streams = Some(80)), "Options::streams: expected 1 to 79, got 80");
@@ -292,6 +305,6 @@ mod tests {
         let host_chunk = refused(|o| o.host_chunk = 1);
         assert_eq!(host_chunk, "Options::host_chunk: expected a multiple of 64 up to 16384, got 1");
         assert!(refused(|o| o.heap = u64::MAX).contains("2^64 bytes of window"));
-        assert!(plan_of(&Options::default()).is_ok());
+        assert!(plan_of(&Options::default(), false).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::doorbells::Doorbells;
 use crate::launcher::LaunchRequest;
-use crate::link::{Capabilities, HostEnds, Link, Peer, Protocol};
+use crate::link::{Capabilities, HostEnds, Link, Peer};
 use crate::{Error, ImageFile};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::patience;
@@ -175,8 +175,11 @@ pub(crate) struct ProcessLink {
     kind: &'static str,
     window: Window<Shared>,
     doorbells: Arc<Doorbells>,
-    /// The window's memory; of a rank, none.
+    /// The window's memory, where that is all: of a rank it is not.
     memory: Option<Arc<OwnedFd>>,
+    is_rank: bool,
+    /// As [`Capabilities::host_memory`].
+    host_memory: bool,
     present: Mutex<Present>,
     /// [`Present::starts`] is over.
     started: Condvar,
@@ -240,7 +243,9 @@ impl ProcessLink {
             kind,
             window,
             doorbells,
-            memory,
+            is_rank: memory.is_none(),
+            host_memory: request.host_memory.is_some(),
+            memory: memory.filter(|_| request.host_memory.is_none()),
             present: Mutex::new(Present { process, starts: false, asked: None }),
             started: Condvar::new(),
             end,
@@ -283,7 +288,7 @@ impl Link for ProcessLink {
         self.kind
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { doorbell: true, world: self.memory.is_none(), protocol: Protocol::Mapped }
+        Capabilities { doorbell: true, world: self.is_rank, host_memory: self.host_memory, ..Capabilities::default() }
     }
     fn window(&self) -> &Window<Shared> {
         &self.window
@@ -411,6 +416,7 @@ mod tests {
             image: Some(&program),
             window_len: 4096,
             heap_off: 4096,
+            host_memory: None,
             cpu: None,
             start_deadline: SOON,
             silence: SOON,

@@ -16,8 +16,8 @@
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
 use crate::link::Link;
-use crate::mapping::map_window;
-use crate::memfd::make_window;
+use crate::mapping::{map_two, map_window};
+use crate::memfd::{make_host_memory, make_window};
 use crate::process::{Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::{Error, ImageFile, Target};
@@ -107,9 +107,21 @@ impl Launcher for QemuLauncher {
             got: format!("{window_len} bytes"),
         })?;
         let memfd = Arc::new(make_window(device, card)?);
-        let window = map_window(&memfd, window_len, true)?;
-        let card = Card { memfd, len: card, peer: ALONE, rank_doorbells: [].into() };
+        let (window, host_memory) = match request.host_memory {
+            None => (map_window(&memfd, window_len, true)?, None),
+            Some((_, len)) => {
+                // The layout has it where the first card ends.
+                let len = len.next_power_of_two();
+                let memory = make_host_memory(&memfd, len)?;
+                (map_two(&memfd, card, Some(&memory), len, true)?, Some((memory, len)))
+            }
+        };
+        let card = Card { memfd, len: card, host_memory, peer: ALONE, rank_doorbells: [].into() };
         self.start_over(request, Some(card.memfd.clone()), window, Arc::new(Doorbells::new()?), card)
+    }
+
+    fn has_host_memory(&self) -> bool {
+        true
     }
 
     fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
@@ -129,7 +141,8 @@ impl Launcher for QemuLauncher {
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
         // The image finds its rank by this number.
         let peer = home.rank.0 as u16 + 1;
-        let card = Card { memfd: home.world, len: home.world_len, peer, rank_doorbells: home.rank_doorbells };
+        let rank_doorbells = home.rank_doorbells;
+        let card = Card { memfd: home.world, len: home.world_len, host_memory: None, peer, rank_doorbells };
         self.start_over(request, None, home.window, home.doorbells, card)
     }
 }
@@ -138,6 +151,8 @@ impl Launcher for QemuLauncher {
 struct Card {
     memfd: Arc<OwnedFd>,
     len: u64,
+    /// A second card's, for what the host polls, and its bytes.
+    host_memory: Option<(OwnedFd, u64)>,
     peer: u16,
     /// Of a rank: what ranks notify each other by.
     rank_doorbells: Arc<[OwnedFd]>,
@@ -161,7 +176,8 @@ impl QemuLauncher {
         let name = device.to_owned();
         let theirs = doorbells.clone();
         let start = move |image: &ImageFile, limit: Duration| {
-            let run = Run { device: &name, image: &image.path, memory_len: card.len, peer: card.peer };
+            let host_memory = card.host_memory.as_ref().map(|(memory, len)| (memory.as_fd(), *len));
+            let run = Run { device: &name, image: &image.path, memory_len: card.len, host_memory, peer: card.peer };
             let cpu = cpu.map(|cpu| (cpu, limit.min(VCPU_TIMEOUT)));
             start(&machine, &run, image, &card, &theirs, cpu)
         };

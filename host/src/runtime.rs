@@ -2,7 +2,7 @@
 
 use crate::debugger::{Debugger, free_port};
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
-use crate::link::{Capabilities, Link, Protocol};
+use crate::link::{Link, Protocol};
 use crate::mirror::MirrorLink;
 use crate::node::Nodes;
 use crate::node_number::NodeNumber;
@@ -133,7 +133,10 @@ impl Runtime {
             _ => options,
         };
         let given = Some(image.clone()).filter(|_| is_theirs);
-        let Launched { link, image, begin, .. } = self.launch(spec, image, &options)?;
+        let (launcher, argument) = self.launcher(spec)?;
+        let image = resolve(launcher, argument, image)?;
+        let host_memory = launcher.has_host_memory();
+        let Launched { link, image, begin, .. } = start(launcher, spec, argument, image, &options, host_memory)?;
         // Of a device that others have started, its texts and names.
         let image = image.or_else(|| link.image()).or_else(|| given?.as_it_is());
         Node::attach(spec, number, link, image, options, begin, self.services.clone())
@@ -163,20 +166,17 @@ impl Runtime {
         if let Some(image) = &image {
             say(&debugger.command(image, *port))?;
         }
-        let Launched { link, image, begin, .. } = start(&**launcher, spec, argument, image, &options)?;
+        let host_memory = launcher.has_host_memory();
+        let Launched { link, image, begin, .. } = start(&**launcher, spec, argument, image, &options, host_memory)?;
         Ok(Node::attach(spec, number, link, image, options, begin, self.services.clone())?)
     }
 
-    /// Starts a device, without shaking hands.
-    pub(crate) fn launch(&self, spec: &str, image: Image, options: &Options) -> Result<Launched, Error> {
-        self.launch_as(spec, spec, image, options)
-    }
-
-    /// [`Self::launch`] of a device that is called `name`, also in its window.
+    /// Starts a device for hosts that come later, without shaking hands. It is called `name`, also in its window. All
+    /// of its memory is its own.
     pub(crate) fn launch_as(&self, name: &str, spec: &str, image: Image, options: &Options) -> Result<Launched, Error> {
         let (launcher, argument) = self.launcher(spec)?;
         let image = resolve(launcher, argument, image)?;
-        start(launcher, name, argument, image, options)
+        start(launcher, name, argument, image, options, false)
     }
 
     /// Attaches to a device over a link that the caller made: a fault decorator around another
@@ -225,27 +225,17 @@ fn resolve(launcher: &dyn Launcher, argument: &str, image: Image) -> Result<Opti
     }
 }
 
-/// The same device by another protocol than its link's own.
+/// The link as it is, or what reads and writes the memory that it maps.
 fn by_protocol(
     request: &LaunchRequest<'_>,
     link: Box<dyn Link>,
     wanted: Option<Protocol>,
 ) -> Result<Box<dyn Link>, Error> {
-    let Capabilities { protocol: own, world, .. } = link.capabilities();
-    match wanted {
-        Some(wanted) if wanted != own => match (wanted, own) {
-            (Protocol::HostDriven, Protocol::Mapped) if !world => {
-                let &LaunchRequest { window_len, start_deadline, .. } = request;
-                Ok(Box::new(MirrorLink::driven(link.into(), |window| window, window_len, start_deadline)?))
-            }
-            _ => {
-                let expected = if own == Protocol::Mapped && !world { "mapped or host-driven" } else { own.name() };
-                let expected = format!("{expected} for {}", request.device);
-                Err(Error::InvalidConfig { option: "protocol", expected, got: wanted.to_string() })
-            }
-        },
-        _ => Ok(link),
+    if wanted != Some(Protocol::HostDriven) || link.capabilities().protocol != Protocol::Mapped {
+        return Ok(link);
     }
+    let &LaunchRequest { window_len, start_deadline, .. } = request;
+    Ok(Box::new(MirrorLink::driven(link.into(), |window| window, window_len, start_deadline)?))
 }
 
 fn start(
@@ -254,13 +244,26 @@ fn start(
     argument: &str,
     image: Option<ImageFile>,
     options: &Options,
+    host_memory: bool,
 ) -> Result<Launched, Error> {
+    Protocol::check(options.protocol, launcher.protocols(), device)?;
     let begin = Instant::now();
-    let std::ops::Range { start: heap_off, end: window_len } = plan_of(options)?.heap();
+    let layout = plan_of(options, host_memory)?;
+    let std::ops::Range { start: heap_off, end: window_len } = layout.heap();
     let Options { cpu, start_deadline, silence, .. } = *options;
-    let image_file = image.as_ref();
-    let request =
-        LaunchRequest { device, argument, image: image_file, window_len, heap_off, cpu, start_deadline, silence };
+    let (image_file, host_memory) =
+        (image.as_ref(), layout.host_memory().map(|host| (host.start, host.end - host.start)));
+    let request = LaunchRequest {
+        device,
+        argument,
+        image: image_file,
+        window_len,
+        heap_off,
+        host_memory,
+        cpu,
+        start_deadline,
+        silence,
+    };
     let link = by_protocol(&request, launcher.launch(&request)?, options.protocol)?;
     Ok(Launched { link, image, window_len, begin })
 }

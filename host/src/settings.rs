@@ -67,7 +67,7 @@ table! {
     restart "HAMR_RESTART" "a device that ended by a fault begins another epoch"
     log_level "HAMR_LOG_LEVEL" "the least severe lines that are logged"
     cpu "HAMR_CPU" "the processor that the device is pinned to"
-    protocol "HAMR_PROTOCOL" "how calls come to the device"
+    protocol "HAMR_PROTOCOL" "how calls come to the device and back"
     wait "HAMR_WAIT" "how host and device wait for each other"
     spin "HAMR_SPIN" "with `adaptive`: how long a side polls before it sleeps"
     longest_sleep "HAMR_LONGEST_SLEEP" "how long a side sleeps without a notification"
@@ -164,6 +164,7 @@ const fn values<T: Value>(_: fn(&Options) -> &T) -> &'static str {
 mod tests {
     use super::*;
     use crate::WaitMode;
+    use crate::link::Protocol;
     use hamr_comm::abi::rings::LogLevel;
     use std::time::Duration;
 
@@ -187,6 +188,8 @@ mod tests {
             ("restart=false", Options { restart: false, ..options.clone() }),
             ("log_level=trace", Options { log_level: LogLevel::TRACE, ..options.clone() }),
             ("cpu=1023", Options { cpu: Some(1023), ..options.clone() }),
+            ("protocol=split", Options { protocol: Some(Protocol::Split), ..options.clone() }),
+            ("protocol=auto", Options { protocol: None, ..options.clone() }),
             ("wait=sleep", Options { wait: WaitMode::Sleep, ..options.clone() }),
             ("max_outstanding=9", Options { max_outstanding: 9, ..options }),
         ];
@@ -215,6 +218,7 @@ mod tests {
             ("cpu=1024", "cpu: expected a processor from 0 to 1023, or none, got 1024"),
             ("cpu=18446744073709551615", "cpu: expected a processor from 0 to 1023, or none, got 18446744073709551615"),
             ("restart=", "restart: expected true or false, got "),
+            ("protocol=message", "protocol: expected auto, mapped or split, got message"),
             ("wait=never", "wait: expected spin, adaptive or sleep, got never"),
         ] {
             assert_eq!(set(text), Err(expected.into()));

@@ -4,8 +4,8 @@ use crate::debugger::is_installed;
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::Link;
-use crate::mapping::map_window;
-use crate::memfd::{Processes, make_window};
+use crate::mapping::{map_two, map_window};
+use crate::memfd::{Processes, make_host_memory, make_window};
 use crate::process::{Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::window::{self, InspectError};
@@ -59,8 +59,7 @@ impl Launcher for ShmDebugLauncher {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
-        let memfd = make_window(request.device, request.window_len)?;
-        let window = map_window(&memfd, request.window_len, true)?;
+        let (greeting, window) = Greeting::alone(request)?;
         let port = self.port;
         // gdbserver is the parent of the image: where a process may only trace its children, gdb
         // could not attach to it.
@@ -72,7 +71,11 @@ impl Launcher for ShmDebugLauncher {
         let doorbells = Arc::new(Doorbells::new()?);
         // An image ends when its socket closes, but not in front of its first instruction.
         let spawn = |command| hamr_qemu::spawn(command, Vec::new());
-        start_over(request, window, doorbells, Greeting::alone(memfd), command, spawn)
+        start_over(request, window, doorbells, greeting, command, spawn)
+    }
+
+    fn has_host_memory(&self) -> bool {
+        true
     }
 }
 
@@ -89,10 +92,13 @@ impl Launcher for ShmLauncher {
         if !request.argument.is_empty() {
             return Err(join(request.argument));
         }
-        let memfd = make_window(request.device, request.window_len)?;
-        let window = map_window(&memfd, request.window_len, true)?;
+        let (greeting, window) = Greeting::alone(request)?;
         let doorbells = Arc::new(Doorbells::new()?);
-        start_over(request, window, doorbells, Greeting::alone(memfd), ImageFile::command, spawn)
+        start_over(request, window, doorbells, greeting, ImageFile::command, spawn)
+    }
+
+    fn has_host_memory(&self) -> bool {
+        true
     }
 
     fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
@@ -108,6 +114,7 @@ impl Launcher for ShmLauncher {
         let greeting = Greeting {
             text,
             memfd: home.world,
+            host_memory: None,
             rank: Some(RankSide { rank: home.rank, doorbells: home.rank_doorbells, processes: home.processes }),
         };
         start_over(request, home.window, home.doorbells, greeting, ImageFile::command, spawn)
@@ -118,6 +125,8 @@ impl Launcher for ShmLauncher {
 struct Greeting {
     text: Vec<u8>,
     memfd: Arc<OwnedFd>,
+    /// What the host polls, behind the window.
+    host_memory: Option<OwnedFd>,
     rank: Option<RankSide>,
 }
 
@@ -130,9 +139,23 @@ struct RankSide {
 }
 
 impl Greeting {
-    /// Of a device that is no rank.
-    fn alone(memfd: OwnedFd) -> Self {
-        Self { text: HANDSHAKE.to_vec(), memfd: memfd.into(), rank: None }
+    /// Of a device that is no rank, and its window.
+    fn alone(request: &LaunchRequest<'_>) -> Result<(Self, Window<Shared>), Error> {
+        let make = |len| make_window(request.device, len);
+        let (memfd, host_memory, window) = match request.host_memory {
+            None => {
+                let memfd = make(request.window_len)?;
+                let window = map_window(&memfd, request.window_len, true)?;
+                (memfd, None, window)
+            }
+            Some((start, len)) => {
+                let memfd = make(start)?;
+                let host = make_host_memory(&memfd, len)?;
+                let window = map_two(&memfd, start, Some(&host), len, true)?;
+                (memfd, Some(host), window)
+            }
+        };
+        Ok((Self { text: HANDSHAKE.to_vec(), memfd: memfd.into(), host_memory, rank: None }, window))
     }
 }
 
@@ -190,7 +213,7 @@ fn start(
     mut command: Command,
     spawn: fn(Command) -> std::io::Result<Child>,
     image: &ImageFile,
-    Greeting { text, memfd, rank }: &Greeting,
+    Greeting { text, memfd, host_memory, rank }: &Greeting,
     doorbells: &Doorbells,
     cpu: Option<usize>,
     limit: Duration,
@@ -199,7 +222,9 @@ fn start(
         .map_err(Error::os("making a socket pair"))?;
     let [own, host] = doorbells.theirs();
     let rank_doorbells = rank.iter().flat_map(|rank| rank.doorbells.iter().map(OwnedFd::as_fd));
-    let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host].into_iter().chain(rank_doorbells).collect();
+    let host_memory = host_memory.iter().map(OwnedFd::as_fd);
+    let fds: Vec<BorrowedFd<'_>> =
+        [memfd.as_fd(), own, host].into_iter().chain(host_memory).chain(rank_doorbells).collect();
     // Before the process starts: a program looks whether it is a rank, and does not wait for that.
     send(&ours, text, &fds, limit)?;
     if let Some(rank) = rank {

@@ -3,7 +3,7 @@
 
 use crate::doorbells::{self, Doorbells};
 use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
-use crate::link::{Capabilities, Link, Peer, Protocol};
+use crate::link::{Capabilities, Link, Peer};
 use crate::program::{self, PROGRAM_CONFIG};
 use crate::{Error, Target};
 use hamr_comm::abi::window::{Shared, Window};
@@ -113,7 +113,7 @@ impl Link for ThreadLink {
         KIND
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { doorbell: true, world: true, protocol: Protocol::Mapped }
+        Capabilities { doorbell: true, world: true, ..Capabilities::default() }
     }
     fn window(&self) -> &Window<Shared> {
         &self.window

@@ -10,6 +10,7 @@
 use crate::link::Link;
 use crate::reactor::{self, Interest, KEEP_WATCHING, Registration};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
+use hamr_comm::abi::split::Split;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{KeptWord, OutOfWindow, Shared};
 use hamr_comm::am::{Notifier, WaitWord, Waiter};
@@ -118,7 +119,7 @@ pub(crate) fn contain(code: Option<impl FnOnce()>) {
 }
 
 impl WaitQueue {
-    pub(crate) fn new(link: &dyn Link, uses_doorbell: bool) -> Result<Self, OutOfWindow> {
+    pub(crate) fn new(link: &dyn Link, split: Split, uses_doorbell: bool) -> Result<Self, OutOfWindow> {
         let state = State {
             waiter: Waiter::new(),
             threads: 0,
@@ -134,7 +135,7 @@ impl WaitQueue {
             has_doorbell: !link.descriptors().is_empty(),
             is_carried: link.capabilities().protocol.is_carried(),
             own: link.window().keep_word(word::HOST_WAIT)?,
-            device: link.window().keep_word(word::DEVICE_WAIT)?,
+            device: link.window().keep_word(split.device_wait())?,
             notifier: Notifier::new(),
             state: Mutex::new(state),
             woken: Condvar::new(),

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use hamr_shared_abi::ids::Isa;
+use rustix::fd::{AsRawFd, BorrowedFd};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -65,6 +66,8 @@ pub struct Run<'a> {
     pub image: &'a Path,
     /// Bytes of the card's memory: a power of two.
     pub memory_len: u64,
+    /// A second card's memory, whose addresses follow the first one's, and its bytes: a power of two.
+    pub host_memory: Option<(BorrowedFd<'a>, u64)>,
     /// The machine's number among those that share the memory, from 1; this process has 0.
     pub peer: u16,
 }
@@ -130,9 +133,10 @@ impl Machine {
     /// memory of this size.
     pub fn arguments(&self, run: &Run<'_>, card: Card) -> Result<Vec<OsString>, Error> {
         self.check()?;
-        let Run { device, image, memory_len, .. } = *run;
-        if !memory_len.is_power_of_two() || memory_len < 4096 {
-            return Err(Error::Memory(memory_len));
+        let Run { device, image, memory_len, host_memory, .. } = *run;
+        let lens = [Some(memory_len), host_memory.map(|(_, len)| len)];
+        if let Some(len) = lens.into_iter().flatten().find(|len| !len.is_power_of_two() || *len < 4096) {
+            return Err(Error::Memory(len));
         }
         let mut all: Vec<OsString> = Vec::new();
         let mut say = |words: &[&str]| all.extend(words.iter().map(OsString::from));
@@ -150,16 +154,20 @@ impl Machine {
             say(&["-cpu", self.cpu]);
         }
         say(self.args);
+        let plain = |say: &mut dyn FnMut(&[&str]), id: &str, memory: i32, len: u64| {
+            let memory = format!("memory-backend-file,id={id},mem-path=/proc/self/fd/{memory},size={len},share=on");
+            say(&["-object", &memory, "-device", &format!("ivshmem-plain,memdev={id}")]);
+        };
         match card {
-            Card::Memory(memory) => {
-                let memory =
-                    format!("memory-backend-file,id=hamr,mem-path=/proc/self/fd/{memory},size={memory_len},share=on");
-                say(&["-object", &memory, "-device", "ivshmem-plain,memdev=hamr"]);
-            }
+            Card::Memory(memory) => plain(&mut say, "hamr", memory, memory_len),
             Card::Server(socket) => {
                 say(&["-chardev", &format!("socket,id=hamr,fd={socket}")]);
                 say(&["-device", "ivshmem-doorbell,chardev=hamr,vectors=1"]);
             }
+        }
+        // Behind the other on the bus, too.
+        if let Some((memory, len)) = host_memory {
+            plain(&mut say, "host", memory.as_raw_fd(), len);
         }
         // Not `-serial stdio`: that would read standard input.
         say(&["-chardev", "file,id=console,path=/proc/self/fd/1", "-serial", "chardev:console", "-kernel"]);
@@ -204,7 +212,13 @@ mod tests {
     };
 
     fn words(machine: &Machine, card: Card) -> Vec<String> {
-        let run = Run { device: "qemu:here,there", image: Path::new("/some/image"), memory_len: 1 << 27, peer: 1 };
+        let run = Run {
+            device: "qemu:here,there",
+            image: Path::new("/some/image"),
+            memory_len: 1 << 27,
+            host_memory: None,
+            peer: 1,
+        };
         let words = machine.arguments(&run, card).expect("a good row");
         words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect()
     }
@@ -256,7 +270,7 @@ mod tests {
             &["-daemonize"],
             &["-readconfig", "file"],
         ];
-        let run = Run { device: "d", image: Path::new("i"), memory_len: 4096, peer: 1 };
+        let run = Run { device: "d", image: Path::new("i"), memory_len: 4096, host_memory: None, peer: 1 };
         for args in rows {
             match (Machine { args, ..MICROVM }).arguments(&run, Card::Memory(3)) {
                 Err(e @ Error::Forbidden { .. }) => assert!(e.to_string().contains("machine microvm: `"), "{e}"),
@@ -270,7 +284,7 @@ mod tests {
     #[test]
     fn a_cards_memory_is_a_power_of_two() {
         for memory_len in [0, 1, 2048, 4097, 3 << 20] {
-            let run = Run { device: "d", image: Path::new("i"), memory_len, peer: 1 };
+            let run = Run { device: "d", image: Path::new("i"), memory_len, host_memory: None, peer: 1 };
             assert!(matches!(MICROVM.arguments(&run, Card::Memory(3)), Err(Error::Memory(n)) if n == memory_len));
         }
     }

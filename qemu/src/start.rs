@@ -3,7 +3,7 @@
 use crate::console::{Console, Source};
 use crate::server::{self, MachineDoorbells};
 use crate::{Card, Error, Machine, Program, Run, spawner};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -47,12 +47,16 @@ pub fn start(
     let card = if server.is_some() { Card::Server(number) } else { Card::Memory(number) };
     let file = file.as_fd().try_clone_to_owned().map_err(Error::os("copying the image's descriptor"))?;
     let kernel = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let arguments = machine.arguments(&Run { image: Path::new(&kernel), ..*run }, card)?;
+    let copy = |(memory, len): (BorrowedFd<'_>, u64)| memory.try_clone_to_owned().map(|copy| (copy, len));
+    let host = run.host_memory.map(copy).transpose().map_err(Error::os("copying a descriptor of the host's memory"))?;
+    let host_memory = host.as_ref().map(|(memory, len)| (memory.as_fd(), *len));
+    let arguments = machine.arguments(&Run { image: Path::new(&kernel), host_memory, ..*run }, card)?;
     let mut command = Program::find(machine)?.command();
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     tracing::debug!(?command, "starting a machine");
     let mut child =
-        spawner::spawn(command, vec![inherited, file]).map_err(Error::os(format!("starting `{}`", machine.program)))?;
+        spawner::spawn(command, [inherited, file].into_iter().chain(host.map(|(memory, _)| memory)).collect())
+            .map_err(Error::os(format!("starting `{}`", machine.program)))?;
     let console = Console::new(&kernel, run.image);
     let heard = [
         child.stdout.take().map(|pipe| console.listen(run.device, Source::Image, pipe)),

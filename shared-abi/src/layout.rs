@@ -4,7 +4,9 @@ use crate::preamble::{MAX_SECTIONS, PREAMBLE_BYTES, Preamble, SECTIONS};
 use crate::queue::QueueDescriptor;
 use crate::section::{Section, SectionKind};
 use crate::slot::SLOT_BYTES;
+use crate::split::{PAGE, Split};
 use crate::window::{Loan, OutOfWindow, Window};
+use core::ops::Range;
 use zerocopy::FromZeros;
 
 pub mod tasks;
@@ -35,6 +37,20 @@ pub struct Plan {
     pub host_chunk: u32,
     /// Bytes for the table of host handlers.
     pub host_table: u64,
+    /// Where the halves of slots lie.
+    pub placement: Placement,
+}
+
+/// Where the halves of slots lie (abi §4.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Placement {
+    /// A slot has both halves.
+    #[default]
+    Coherent,
+    /// Apart, what the host polls before the heap.
+    OneMemory,
+    /// Apart, what the host polls in memory of its own behind the window.
+    TwoMemories,
 }
 
 impl Plan {
@@ -52,6 +68,7 @@ impl Plan {
         tasks: 0,
         host_chunk: 0,
         host_table: 0,
+        placement: Placement::Coherent,
     };
 
     /// Queue pairs for the calls of bodies on the host: one for each that can run at the same time.
@@ -111,6 +128,7 @@ pub struct Layout {
     sections: [Section; MAX_SECTIONS],
     used: usize,
     queues: u32,
+    split: Split,
 }
 
 fn round(n: u64) -> Option<u64> {
@@ -121,8 +139,9 @@ impl Layout {
     /// Places every section that `plan` asks for, in the order of the kinds, the heap last.
     pub fn plan(plan: &Plan) -> Result<Self, PlanError> {
         let queues = plan.pairs().checked_add(1).ok_or(PlanError::TooLarge)?;
-        let mut layout = Self { sections: [Section::EMPTY; MAX_SECTIONS], used: 0, queues };
-        let sample = describe(plan, 1, 0, 0);
+        let sections = [Section::EMPTY; MAX_SECTIONS];
+        let mut layout = Self { sections, used: 0, queues, split: Split::NONE };
+        let sample = describe(plan, 1, 0, 0, Split::NONE);
         if plan.streams == 0 || !sample.is_well_formed() || !tasks::is_well_formed(plan) {
             return Err(PlanError::Malformed);
         }
@@ -147,12 +166,20 @@ impl Layout {
             // The slots start on a page, so that their sets in the caches do not depend on what
             // precedes them.
             if kind == SectionKind::LINES || kind == SectionKind::HEAP {
-                at = at.checked_next_multiple_of(4096).ok_or(PlanError::TooLarge)?;
+                at = at.checked_next_multiple_of(PAGE).ok_or(PlanError::TooLarge)?;
+            }
+            if kind == SectionKind::HEAP && plan.placement == Placement::OneMemory {
+                layout.split = Split::of(at);
+                at = at.checked_mul(2).ok_or(PlanError::TooLarge)?;
             }
             let len = round(len).ok_or(PlanError::TooLarge)?;
             *entry = Section { kind, off: at, len, ..Section::EMPTY };
             at = at.checked_add(len).ok_or(PlanError::TooLarge)?;
             layout.used += 1;
+        }
+        if plan.placement == Placement::TwoMemories {
+            // The size of a card, so that a second one can follow it.
+            layout.split = Split::of(layout.window_len().checked_next_power_of_two().ok_or(PlanError::TooLarge)?);
         }
         Ok(layout)
     }
@@ -160,11 +187,45 @@ impl Layout {
     /// Bytes of window that the sections need, a multiple of 4096.
     pub fn window_len(&self) -> u64 {
         let end = self.sections.iter().filter_map(Section::end).max().unwrap_or(PREAMBLE_BYTES);
-        end.checked_next_multiple_of(4096).unwrap_or(u64::MAX)
+        end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
+    }
+
+    /// How far behind its coherent place lies what the host polls.
+    #[inline(always)]
+    pub fn split(&self) -> Split {
+        self.split
+    }
+
+    /// Bytes before the heap that have a section.
+    fn front(&self) -> u64 {
+        let front = self.sections().iter().filter(|section| section.kind != SectionKind::HEAP);
+        front.filter_map(Section::end).fold(PREAMBLE_BYTES, u64::max)
+    }
+
+    /// Where what the host polls lies, in the window or behind it; empty with coherent placement.
+    pub fn at_host(&self) -> Range<u64> {
+        match self.split.distance() {
+            0 => 0..0,
+            from => from..from.saturating_add(self.front()),
+        }
+    }
+
+    /// The layout of a copy of the window without its heap, in one memory.
+    pub fn without_heap(&self) -> Self {
+        let front = self.front().checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let split = if self.split == Split::NONE { Split::NONE } else { Split::of(front) };
+        Self { split, ..*self }
+    }
+
+    /// The part of it behind the window, in whole pages: memory of the host's.
+    pub fn host_memory(&self) -> Option<Range<u64>> {
+        let Range { start, end } = self.at_host();
+        let end = end.checked_next_multiple_of(PAGE)?;
+        (start >= self.window_len()).then_some(start..end)
     }
 
     /// Where the heap is, which is last, up to the window's end.
-    pub fn heap(&self) -> core::ops::Range<u64> {
+    pub fn heap(&self) -> Range<u64> {
         let len = self.window_len();
         self.section(SectionKind::HEAP).map_or(len, |heap| heap.off)..len
     }
@@ -211,7 +272,7 @@ impl Layout {
         }
         let lines = self.section(SectionKind::LINES)?;
         let chunks = self.section(SectionKind::CHUNKS)?;
-        Ok(describe(plan, index, lines.off, chunks.off))
+        Ok(describe(plan, index, lines.off, chunks.off, self.split))
     }
 
     /// [`Self::read`] by the preamble that the window has.
@@ -236,12 +297,28 @@ impl Layout {
         if used > MAX_SECTIONS {
             return Err(LayoutError::Section(SectionKind::NONE));
         }
-        let mut layout = Self { sections: [Section::EMPTY; MAX_SECTIONS], used, queues: preamble.queues };
+        let sections = [Section::EMPTY; MAX_SECTIONS];
+        let mut layout = Self { sections, used, queues: preamble.queues, split: Split::in_preamble(preamble) };
         for (i, entry) in layout.sections.iter_mut().take(used).enumerate() {
             *entry = window.read(SECTIONS + (i * size_of::<Section>()) as u64)?;
         }
         layout.check(preamble.window_len)?;
+        layout.check_split(window.len())?;
         Ok(layout)
+    }
+
+    /// What the host polls must be mapped, in front of the heap or behind it, and behind all that it is apart from.
+    fn check_split(&self, mapped: u64) -> Result<(), LayoutError> {
+        let Range { start, end } = self.at_host();
+        if start == 0 {
+            return Ok(());
+        }
+        let heap = self.section(SectionKind::HEAP)?;
+        let is_beside = end <= heap.off || heap.end().is_some_and(|heap_end| start >= heap_end);
+        if start.is_multiple_of(PAGE) && start >= end - start && is_beside && end <= mapped {
+            return Ok(());
+        }
+        Err(LayoutError::Window(mapped))
     }
 
     fn check(&self, window_len: u64) -> Result<(), LayoutError> {
@@ -302,10 +379,13 @@ impl Layout {
         let chunks = self.section(SectionKind::CHUNKS)?;
         let end_of = |first: u32, count: u32| u64::from(first) + u64::from(count) * SLOT_BYTES as u64;
         let end = end_of(d.hot, 1).max(end_of(d.ring, d.ring_len)).max(end_of(d.tickets, d.ticket_slots));
-        for base in [d.req_base, d.rep_base] {
-            if base < lines.off || base.checked_add(end).is_none_or(|end| end > lines.off + lines.len) {
-                return Err(bad);
-            }
+        // What the host polls is checked as a whole with the layout.
+        let base = d.req_base;
+        if d.rep_base != self.split.at_host(base)
+            || base < lines.off
+            || base.checked_add(end).is_none_or(|end| end > lines.off + lines.len)
+        {
+            return Err(bad);
         }
         let need = u64::from(d.slots()) * d.chunk_pair();
         if d.chunks < chunks.off || d.chunks.checked_add(need).is_none_or(|end| end > chunks.off + chunks.len) {
@@ -342,7 +422,7 @@ fn chunks_before(plan: &Plan, q: u32) -> u64 {
 }
 
 /// Descriptor `q` of `plan`, slots at `lines`, chunks at `chunks`.
-fn describe(plan: &Plan, q: u32, lines: u64, chunks: u64) -> QueueDescriptor {
+fn describe(plan: &Plan, q: u32, lines: u64, chunks: u64, split: Split) -> QueueDescriptor {
     let hot_area = (u64::from(plan.pairs()) + 1) * HOT_STRIDE;
     let control = u64::from(CONTROL_RING) * SLOT_BYTES as u64;
     let (ring, ring_len, ticket_slots) = match q {
@@ -351,7 +431,7 @@ fn describe(plan: &Plan, q: u32, lines: u64, chunks: u64) -> QueueDescriptor {
     };
     QueueDescriptor {
         req_base: lines,
-        rep_base: lines,
+        rep_base: split.at_host(lines),
         chunks: chunks + chunks_before(plan, q),
         hot: (u64::from(q) * HOT_STRIDE) as u32,
         ring: ring as u32,

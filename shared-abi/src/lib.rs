@@ -23,6 +23,7 @@ pub mod queue;
 pub mod rings;
 pub mod section;
 pub mod slot;
+pub mod split;
 pub mod status;
 pub mod sync;
 pub mod table;

@@ -67,11 +67,13 @@ pub struct Preamble {
     /// With [`feature::DOORBELL`]: microseconds that it sleeps at most without being notified;
     /// [`FOR_EVER`] is no limit.
     pub sleep_us: u32,
+    /// With [`feature::SPLIT`]: how far behind its coherent place lies what the host polls; 0 there.
+    pub split: u64,
     /// Zero.
-    pub reserved: [u64; 8],
+    pub reserved: [u64; 7],
 }
 const _: () = assert!(size_of::<Preamble>() == 128 && offset_of!(Preamble, fingerprint) == 48);
-const _: () = assert!(offset_of!(Preamble, spin_us) == 56);
+const _: () = assert!(offset_of!(Preamble, spin_us) == 56 && offset_of!(Preamble, split) == 64);
 
 /// Of [`Preamble::sleep_us`]: only a notification ends a sleep.
 pub const FOR_EVER: u32 = u32::MAX;
@@ -210,9 +212,11 @@ pub mod feature {
     pub const TWO_LINES: u32 = 1 << 9;
     /// Arguments and results in the heap may be as long as [`super::DeviceRecord::longest_message`] (abi §4.4).
     pub const LONG_VALUES: u32 = 1 << 10;
+    /// What the host polls lies apart from what the device polls (abi §4.6).
+    pub const SPLIT: u32 = 1 << 11;
 
     /// Names for dumps.
-    pub const NAMES: [(u32, &str); 10] = [
+    pub const NAMES: [(u32, &str); 11] = [
         (TICKETS, "tickets"),
         (DEADLINES, "deadlines"),
         (DOORBELL, "doorbell"),
@@ -223,6 +227,7 @@ pub mod feature {
         (WORLD, "world"),
         (TWO_LINES, "two-lines"),
         (LONG_VALUES, "long-values"),
+        (SPLIT, "split"),
     ];
 }
 

@@ -1,15 +1,15 @@
-//! Queue pair descriptors: where the slots and chunks of one stream lie (abi §4.5).
+//! Queue pair descriptors: where the slots and chunks of one stream lie (abi §4.5, §4.6).
 
 use crate::slot::SLOT_BYTES;
 use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// One queue pair. In coherent memory the two bases are equal; across a bus each side polls slots
-/// in its own memory.
+/// One queue pair. With coherent placement the two bases are equal; with split placement each side polls
+/// slots of its own.
 ///
 /// Slot numbers: 0 is the hot slot, `1..=ring_len` are the ring slots, and the ticket slots follow.
 /// Slot `s` owns the chunk pair at `chunks + s * (req_chunk + rep_chunk)`: request chunk first,
-/// reply chunk behind it.
+/// reply chunk behind it, and as far behind that as `rep_base` is behind `req_base`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct QueueDescriptor {

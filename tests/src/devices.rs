@@ -3,10 +3,14 @@
 
 use crate::far::{FarLauncher, Seen, Stubbed, key};
 use crate::mirrored::{Far, MirroredLauncher};
+use hamr::link::{Link, Protocol};
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::serve::Keeper;
 use hamr::tcp::TcpLauncher;
-use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
+use hamr::{
+    Error, Features, Image, LaunchRequest, Launcher, Node, Options, Runtime, ShmLauncher, Target, WaitMode, World,
+    WorldOptions,
+};
 use hamr_tests_kernels::variants::MARK;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,6 +36,7 @@ pub fn runtime() -> &'static Runtime {
     RUNTIME.get_or_init(|| {
         let mut runtime = Runtime::new().expect("a runtime");
         runtime.register(MACHINE_MODE.name, QemuLauncher::machine(MACHINE_MODE));
+        runtime.register(ONE_MEMORY, OneMemory);
         runtime.register("mirrored", MirroredLauncher(Far::Process));
         runtime.register("tcp", TcpLauncher::with_key(key()));
         runtime.register("far", FarLauncher);
@@ -39,6 +44,35 @@ pub fn runtime() -> &'static Runtime {
         runtime.register("stubbed", Stubbed);
         runtime
     })
+}
+
+/// Devices on shared memory whose hosts have no memory beside it.
+struct OneMemory;
+/// Their name.
+pub const ONE_MEMORY: &str = "one-memory";
+
+impl Launcher for OneMemory {
+    fn describe(&self) -> String {
+        ShmLauncher.describe()
+    }
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        ShmLauncher.target(argument)
+    }
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        ShmLauncher.launch(request)
+    }
+}
+
+/// Opens a device whose host and image poll memory of their own each.
+///
+/// # Panics
+/// When it does not open, or has another placement.
+pub fn open_split(spec: &str, options: Options) -> Node {
+    let options = Options { protocol: Some(Protocol::Split), start_deadline: START_TIMEOUT, ..options };
+    let image = image(if spec == ONE_MEMORY { "shm" } else { spec });
+    let node = runtime().open_with(spec, image, options).expect("a device");
+    assert!(node.info().protocol == Protocol::Split && node.info().features.contains(Features::SPLIT));
+    node
 }
 
 /// The variable in which `cargo xtask test` lists the images that it has just built, one line each:

@@ -159,6 +159,7 @@ impl Rig {
             image: Some(&image),
             window_len,
             heap_off,
+            host_memory: None,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
             silence: devices::START_TIMEOUT,

@@ -2,7 +2,7 @@
 //! attach to one device, one after the other, as to a card on a bus. The device may also stop after
 //! the handshake, and the test replies in its place.
 
-use hamr::link::{Capabilities, Link, Peer, Protocol};
+use hamr::link::{Capabilities, Link, Peer};
 use hamr::{Node, Options, Runtime};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::{Layout, Plan};
@@ -228,7 +228,7 @@ impl Link for CardLink {
         "card"
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { doorbell: self.doorbells.is_some(), world: false, protocol: Protocol::Mapped }
+        Capabilities { doorbell: self.doorbells.is_some(), ..Capabilities::default() }
     }
     fn window(&self) -> &Window<Shared> {
         &self.window

@@ -18,6 +18,7 @@ use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::layout::LayoutError;
 use hamr_shared_abi::preamble::{HostState, word};
 use hamr_shared_abi::section::SectionKind;
+use hamr_shared_abi::split::Split;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{DeviceWindow, Window};
@@ -71,6 +72,7 @@ pub struct Poller<'s, K, F = Coherent> {
     window: Window<K>,
     endpoints: Endpoints<K, F>,
     dispatcher: Dispatcher<'s, K>,
+    split: Split,
     epoch: Epoch,
     rounds: u32,
     progress: u32,
@@ -148,7 +150,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             Ok(section) => section,
             Err(e) => return Err((e.into(), window, scratch)),
         };
-        let (window, heap) = match window.split(section.off, section.len) {
+        let (window, heap) = match window.split(section.off, section.len, &layout.at_host()) {
             Ok(parts) => parts,
             Err((e, window)) => return Err((LayoutError::from(e).into(), window, scratch)),
         };
@@ -172,6 +174,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             window,
             endpoints,
             dispatcher,
+            split: layout.split(),
             epoch: *epoch,
             rounds: 0,
             progress: 0,
@@ -243,6 +246,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// The window without its heap.
     pub fn window(&self) -> &Window<K> {
         &self.window
+    }
+
+    /// Where in it the device's wait word is.
+    #[inline(always)]
+    pub fn wait_word(&self) -> u64 {
+        self.split.device_wait()
     }
 
     /// The epoch it serves.

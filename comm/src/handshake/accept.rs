@@ -170,6 +170,11 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
         return Err(Refused::new(Refusal::QUEUE_COUNT, profile.max_queues, layout.queues()));
     }
     let features = p.features_offered & profile.features;
+    // They decide what descriptors may say.
+    let missing = p.features_required & !profile.features;
+    if missing != 0 {
+        return Err(Refused::new(Refusal::FEATURES, p.features_required, profile.features));
+    }
     for index in 0..layout.queues() {
         let d = layout.queue(window, index)?;
         if index != 0 && features & feature::TWO_LINES != 0 && !layout.second_line_fits(&d) {
@@ -181,10 +186,6 @@ fn check(window: &Window<Loan>, epoch: Epoch, table: Table, profile: &DeviceProf
     let tasks = check_host_queues(window, &layout, features, profile)?;
     #[cfg(not(feature = "tasks"))]
     let tasks = profile.tasks;
-    let missing = p.features_required & !profile.features;
-    if missing != 0 {
-        return Err(Refused::new(Refusal::FEATURES, p.features_required, profile.features));
-    }
     if let Err(two) = table.check() {
         return Err(Refused::new(Refusal::DUPLICATE, two.first as u32, 0));
     }

@@ -21,7 +21,7 @@ pub use offer::{HostHandshake, Offer, OfferError, OfferState, Takeover};
 
 use crate::registry::Table;
 use hamr_shared_abi::layout::LayoutError;
-use hamr_shared_abi::preamble::Refusal;
+use hamr_shared_abi::preamble::{Refusal, feature};
 use hamr_shared_abi::table::{TableHeader, TableRecord};
 use hamr_shared_abi::version::AbiVersion;
 use hamr_shared_abi::window::{Loan, OutOfWindow, Window};
@@ -64,7 +64,13 @@ impl core::fmt::Display for Refused {
             ),
             Refusal::SECTION => write!(f, "section kind {} is absent, misplaced or too small", self.expected),
             Refusal::QUEUE => write!(f, "queue pair {} is malformed", self.expected),
-            Refusal::FEATURES => write!(f, "required {:#x}, available {:#x}", self.expected, self.got),
+            Refusal::FEATURES => {
+                let lacks = |(bit, _): &(u32, &str)| self.expected & !self.got & bit != 0;
+                let mut lacking = feature::NAMES.into_iter().filter(lacks).map(|(_, name)| name);
+                let first = lacking.next().unwrap_or("such feature");
+                write!(f, "required {:#x}, available {:#x}; the image has no {first}", self.expected, self.got)?;
+                lacking.try_for_each(|name| write!(f, ", no {name}"))
+            }
             Refusal::DUPLICATE => write!(f, "entries {} and up of the image share a name", self.expected),
             _ => write!(f, "expected {:#x}, got {:#x}", self.expected, self.got),
         }

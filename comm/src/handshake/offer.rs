@@ -6,7 +6,8 @@ use crate::registry::Table;
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::layout::{Layout, Plan, PlanError};
 use hamr_shared_abi::preamble::{
-    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, word,
+    BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, feature,
+    word,
 };
 use hamr_shared_abi::rings::RingHeader;
 use hamr_shared_abi::section::SectionKind;
@@ -92,8 +93,9 @@ impl HostHandshake {
         let layout = Layout::plan(&offer.plan).map_err(OfferError::Plan)?;
         let small = |_| OfferError::Window(layout.window_len(), window.len());
         // A host writes nothing into the heap, and may have no window of it.
-        if layout.heap().start > window.len() {
-            return Err(OfferError::Window(layout.window_len(), window.len()));
+        let (split, at_host) = (layout.split(), layout.at_host());
+        if layout.heap().start.max(at_host.end) > window.len() {
+            return Err(OfferError::Window(layout.window_len().max(at_host.end), window.len()));
         }
         publish_word(window, word::HOST_STATE, HostState::RESET.0);
         publish_word(window, 0, 0);
@@ -107,6 +109,12 @@ impl HostHandshake {
         {
             if let Ok(s) = layout.section(kind) {
                 window.zero(s.off, s.len).map_err(small)?;
+            }
+        }
+        if !at_host.is_empty() {
+            window.zero(at_host.start, PREAMBLE_BYTES).map_err(small)?;
+            for s in [SectionKind::LINES, SectionKind::TASKS].into_iter().filter_map(|kind| layout.section(kind).ok()) {
+                window.zero(split.at_host(s.off), s.len).map_err(small)?;
             }
         }
         // The host's own words of a ring, the level and whether it is read, are valid in every
@@ -125,7 +133,8 @@ impl HostHandshake {
             let (at, room) = tasks.table();
             write_table(&window.lend(), at, room, offer.host_handlers).map_err(OfferError::HostTable)?;
         }
-        let offered = offer.features | offer.required;
+        let required = offer.required | if at_host.is_empty() { 0 } else { feature::SPLIT };
+        let offered = offer.features | required;
         let preamble = Preamble {
             magic: 0,
             byte_order: BYTE_ORDER,
@@ -135,12 +144,13 @@ impl HostHandshake {
             sections: layout.sections().len() as u32,
             node: u32::from(offer.node.0),
             features_offered: offered,
-            features_required: offer.required,
+            features_required: required,
             queues: layout.queues(),
             host_pid: offer.pid,
             fingerprint: offer.fingerprint,
             spin_us: offer.idle_policy.spin_us,
             sleep_us: offer.idle_policy.sleep_us,
+            split: split.distance(),
             ..Preamble::new_zeroed()
         };
         window.write(0, &preamble).map_err(small)?;
@@ -149,7 +159,7 @@ impl HostHandshake {
         publish_word(window, word::HOST_STATE, HostState::OFFERED.0);
         // Last: the device uses no value before this word without it.
         publish_word(window, 0, MAGIC);
-        Ok((Self { epoch, offered, required: offer.required }, layout))
+        Ok((Self { epoch, offered, required }, layout))
     }
 
     /// Checks what the device published.

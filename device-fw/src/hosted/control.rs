@@ -107,6 +107,8 @@ pub(super) struct ControlChannel {
     /// that it has forked. `None` where the system has no such descriptors, or this PID namespace no such process.
     process: Option<OwnedFd>,
     window: OwnedFd,
+    /// Memory of the host's, behind the window.
+    host_memory: Option<OwnedFd>,
     /// The rank that it is to be, when the window is a world.
     rank: Option<RankId>,
     doorbells: Option<ProcessDoorbells>,
@@ -132,6 +134,7 @@ impl ControlChannel {
         let window = descriptors.next().ok_or(not_ours("no descriptor"))?;
         // A host that has no doorbells sends the window alone.
         let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
+        let host_memory = if rank.is_none() { descriptors.next() } else { None };
         let rank_doorbells = descriptors.collect();
         let processes = match rank {
             Some(_) => receive(&socket, &mut [0])?.into_iter().next(),
@@ -139,7 +142,7 @@ impl ControlChannel {
         };
         // The process that made the pair of sockets.
         let process = peer(&socket).ok().and_then(|host| pidfd_open(host.pid?, PidfdFlags::empty()).ok());
-        Ok(Self { socket, process, window, rank, doorbells, rank_doorbells, processes })
+        Ok(Self { socket, process, window, host_memory, rank, doorbells, rank_doorbells, processes })
     }
 
     /// Puts an empty file in the place of standard input, for a program that may read it and may
@@ -174,9 +177,9 @@ impl ControlChannel {
         self.processes.take()
     }
 
-    /// The window's descriptor, and its size.
-    pub(super) fn window_fd(&self) -> impl AsFd + '_ {
-        self.window.as_fd()
+    /// The window's descriptor, and that of what lies behind it.
+    pub(super) fn window_fds(&self) -> (impl AsFd + '_, Option<impl AsFd + '_>) {
+        (self.window.as_fd(), self.host_memory.as_ref())
     }
 
     /// Steps `alive` until the host is gone; more often while `alive` returns true. The host never

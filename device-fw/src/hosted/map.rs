@@ -28,12 +28,11 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// All of the file behind `fd`: a window, or a world.
-    pub(super) fn of(fd: impl AsFd) -> Result<DeviceWindow<Arc<Mapping>>, StartError> {
-        if !fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK | SealFlags::SEAL) {
-            return Err(StartError::NotSealed);
-        }
-        let len = size_of_file(&fd)? as usize;
+    /// All of the file behind `fd`, a window, or a world; and behind it all of another one, memory of the host's.
+    pub(super) fn of(fd: impl AsFd, host: Option<impl AsFd>) -> Result<DeviceWindow<Arc<Mapping>>, StartError> {
+        let first_len = sealed_len(&fd)?;
+        let host_len = host.as_ref().map_or(Ok(0), sealed_len)?;
+        let len = first_len.checked_add(host_len).ok_or(StartError::NoWindow)?;
         let none = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let reserved = len.checked_add(LARGE_PAGE).ok_or(StartError::NoWindow)?;
         // SAFETY: a fresh mapping at an address the kernel chooses touches no memory of this program.
@@ -45,12 +44,26 @@ impl Mapping {
         let base = unsafe { addresses.add(addresses.align_offset(LARGE_PAGE)) };
         let (both, fixed) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
         // SAFETY: replaces a part of the mapping above, which nothing uses. The file is sealed against
-        // shrinking (checked above), so no access inside `len` can fault.
-        unsafe { mmap(base.as_ptr().cast(), len, both, fixed, fd, 0) }?;
+        // shrinking (checked above), so no access inside its length can fault.
+        unsafe { mmap(base.as_ptr().cast(), first_len, both, fixed, fd, 0) }?;
+        if let Some(host) = host {
+            // SAFETY: less than `len`, which is mapped from `base` on.
+            let behind = unsafe { base.add(first_len) };
+            // SAFETY: as above, of the part behind the first.
+            unsafe { mmap(behind.as_ptr().cast(), host_len, both, fixed, host, 0) }?;
+        }
         // SAFETY: the mapping is page-aligned, readable, writable, and exists as long as the Arc
         // that the window keeps; it is this mapping's only one.
         Ok(unsafe { DeviceWindow::new(base, len, mapping) })
     }
+}
+
+/// Bytes of a file that no process can shrink.
+fn sealed_len(fd: impl AsFd) -> Result<usize, StartError> {
+    if !fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK | SealFlags::SEAL) {
+        return Err(StartError::NotSealed);
+    }
+    usize::try_from(size_of_file(fd)?).map_err(|_| StartError::NoWindow)
 }
 
 /// So many zeros, for as long as the process runs.

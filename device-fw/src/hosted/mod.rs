@@ -194,7 +194,8 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     if let Some(processes) = control.take_processes() {
         let _ = RUNTIME.processes.set(processes);
     }
-    let window = join(Mapping::of(control.window_fd())?, control.rank(), table)?;
+    let (window, host_memory) = control.window_fds();
+    let window = join(Mapping::of(window, host_memory)?, control.rank(), table)?;
     info!("a window of {} bytes", window.len());
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
     // Watches the host, steps `alive`, serves pings while tasks run: the only thread

@@ -84,7 +84,7 @@ fn start(
     table: Table,
     config: Config,
 ) -> Result<Device<'static, Thread>, StartError> {
-    let (home, rank) = Rank::find(Mapping::of(world)?, me).map_err(|(why, _)| why)?;
+    let (home, rank) = Rank::find(Mapping::of(world, None::<OwnedFd>)?, me).map_err(|(why, _)| why)?;
     rank.join(table, exit, notify, |_| None)?;
     RANK.set(Some(rank));
     let scratch = scratch(home.len())?;

@@ -31,7 +31,7 @@ impl Space {
     }
 
     /// Takes `bytes`, a power of two, naturally aligned.
-    fn take(&self, bytes: u64) -> Option<u64> {
+    pub(super) fn take(&self, bytes: u64) -> Option<u64> {
         let at = self.next.get().checked_next_multiple_of(bytes)?;
         let end = at.checked_add(bytes).filter(|end| *end <= self.end)?;
         self.next.set(end);
@@ -74,6 +74,27 @@ impl Bar {
         }
         function.write(COMMAND, command & !DECODING | MEMORY | MASTER);
         Ok(Self { address, len })
+    }
+
+    /// Bytes of the 64-bit register `index`, which does not decode from here on until it is enabled.
+    #[cfg(feature = "split")]
+    pub(super) fn len(function: &mut Function<'_>, index: u8) -> Result<u64, PciError> {
+        let at = FIRST_BAR + 4 * u16::from(index);
+        let command = function.read(COMMAND);
+        function.write(COMMAND, command & !DECODING);
+        let before = function.read(at);
+        match before & KIND == KIND_64 {
+            true => size(function, at, before, true).ok_or(PciError::NotMemory { bar: index }),
+            false => Err(PciError::NotMemory { bar: index }),
+        }
+    }
+
+    /// Gives that register an address, which [`Self::enable`] leaves.
+    #[cfg(feature = "split")]
+    pub(super) fn place(function: &mut Function<'_>, index: u8, address: u64) {
+        let at = FIRST_BAR + 4 * u16::from(index);
+        function.write(at, address as u32);
+        function.write(at + 4, (address >> 32) as u32);
     }
 }
 

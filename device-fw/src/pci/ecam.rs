@@ -35,14 +35,18 @@ impl Ecam {
         Self(unsafe { UniqueMmioPointer::new(functions) })
     }
 
-    /// The first function with this vendor and device number, in the order of bus, device and
+    /// The first function with this vendor and device number behind `before` others, in the order of bus, device and
     /// function number. Buses behind bridges are seen where firmware has numbered them.
-    pub(super) fn find(&mut self, vendor: u16, device: u16) -> Result<Function<'_>, PciError> {
+    pub(super) fn find(&mut self, vendor: u16, device: u16, before: u32) -> Result<Function<'_>, PciError> {
         let no_device = |functions| PciError::NoDevice { functions };
-        let mut others = 0;
+        let (mut others, mut before) = (0, before);
         for number in 0..self.0.len() {
             let id = self.id(number);
             if id == u32::from(device) << 16 | u32::from(vendor) {
+                if before != 0 {
+                    before -= 1;
+                    continue;
+                }
                 return self.0.get(number).map(Function).ok_or(no_device(others));
             }
             others += u32::from(id as u16 != NO_DEVICE);

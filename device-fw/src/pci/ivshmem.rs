@@ -76,11 +76,16 @@ impl<'b> Ivshmem<'b> {
     /// # Safety
     /// The address spaces of `bus` are free addresses that the board maps: `low` and `high` for
     /// registers, and as normal, cacheable memory any address below `reach` that firmware or this
-    /// function gives the memory. Called once.
+    /// function gives the memory, two functions' one behind the other. Called once.
     pub unsafe fn find(bus: &'b mut Bus) -> Result<Self, PciError> {
-        let mut function = bus.ecam.find(VENDOR, DEVICE)?;
+        #[cfg(feature = "split")]
+        let behind = Self::place_second(bus)?;
+        #[cfg(not(feature = "split"))]
+        let behind = 0;
+        let mut function = bus.ecam.find(VENDOR, DEVICE, 0)?;
         let registers = Bar::enable(&mut function, 0, &bus.low, &bus.low)?;
         let memory = Bar::enable(&mut function, 2, &bus.low, &bus.high)?;
+        let memory = Bar { len: memory.len + behind, ..memory };
         match memory.address.checked_add(memory.len) {
             Some(end) if end <= bus.reach => {}
             end => return Err(PciError::OutOfReach { bar: 2, end: end.unwrap_or(u64::MAX) }),
@@ -98,6 +103,24 @@ impl<'b> Ivshmem<'b> {
         })
     }
 
+    /// Where there is a second function, its memory, for what the host polls, follows that of the first. Returns its bytes.
+    #[cfg(feature = "split")]
+    fn place_second(bus: &mut Bus) -> Result<u64, PciError> {
+        let Ok(mut second) = bus.ecam.find(VENDOR, DEVICE, 1) else { return Ok(0) };
+        let second_len = Bar::len(&mut second, 2)?;
+        let mut first = bus.ecam.find(VENDOR, DEVICE, 0)?;
+        let first_len = Bar::len(&mut first, 2)?;
+        let both = first_len.saturating_mul(2);
+        // Each lies at a multiple of its own size.
+        let at = if second_len > first_len { None } else { bus.high.take(both) };
+        let at = at.ok_or(PciError::NoRoom { bar: 2, bytes: both })?;
+        Bar::place(&mut first, 2, at);
+        let mut second = bus.ecam.find(VENDOR, DEVICE, 1)?;
+        Bar::place(&mut second, 2, at + first_len);
+        Bar::enable(&mut second, 2, &bus.low, &bus.high)?;
+        Ok(second_len)
+    }
+
     /// Makes a notification of this device interrupt by `message`. False when the function has no
     /// doorbell (`ivshmem-plain`).
     ///
@@ -112,9 +135,10 @@ impl<'b> Ivshmem<'b> {
     /// The memory as a window, or with the feature `world` where that is a world, the rank's home;
     /// and the registers.
     pub fn into_parts(self) -> (DeviceWindow<()>, Registers) {
-        // SAFETY: the memory is decoded for as long as the image runs (`find`), is aligned to its
-        // own size, which is a power of two of at least 4 KiB, and nothing else in the image refers
-        // to it; `self` is consumed, and `find` runs once, so there is one of these.
+        // SAFETY: the memory is decoded for as long as the image runs (`find`), that of a second function
+        // right behind it; it is aligned to the first one's size, which is a power of two of at least 4 KiB,
+        // and nothing else in the image refers to it; `self` is consumed, and `find` runs once, so there is
+        // one of these.
         let window = unsafe { DeviceWindow::new(self.memory, self.len, ()) };
         #[cfg(all(feature = "world", hamr_machine))]
         let window = crate::rank::find_home(window, self.registers.position());

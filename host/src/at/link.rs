@@ -3,7 +3,7 @@
 use super::protocol::{self, Answer, Ask, Limit, Unanswered};
 use crate::doorbells::HostDoorbells;
 use crate::launcher::LaunchRequest;
-use crate::link::{Capabilities, Link, Peer, Protocol, wait_until_left};
+use crate::link::{Capabilities, Link, Peer, wait_until_left};
 use crate::mapping::{Revocable, map_revocable};
 use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
@@ -227,7 +227,7 @@ impl Link for ServedLink {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { doorbell: true, world: false, protocol: Protocol::Mapped }
+        Capabilities { doorbell: true, ..Capabilities::default() }
     }
 
     fn window(&self) -> &Window<Shared> {

@@ -9,7 +9,7 @@ mod link;
 pub(crate) mod protocol;
 
 use crate::launcher::{LaunchRequest, Launcher};
-use crate::link::Link;
+use crate::link::{Link, Protocol};
 use crate::{Error, Target};
 pub use link::LEAVE_TIMEOUT;
 use link::ServedLink;
@@ -31,6 +31,10 @@ impl Launcher for AtLauncher {
 
     fn has_window(&self) -> bool {
         true
+    }
+
+    fn protocols(&self) -> &'static [Protocol] {
+        &Protocol::SHARED
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {

@@ -150,9 +150,6 @@ pub struct Global {
     #[cfg(feature = "device-logs")]
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub logs: Option<Level>,
-    /// How calls come to the device, where its link can do more than one: mapped or host-driven
-    #[arg(long, global = true, value_name = "PROTOCOL", value_parser = selectable)]
-    pub protocol: Option<Protocol>,
     /// How host and device wait for each other: always polling, asleep at once, or one after the
     /// other
     #[arg(long, global = true, value_name = "HOW")]
@@ -160,6 +157,9 @@ pub struct Global {
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
     #[arg(long, global = true, value_name = "MICROSECONDS", value_parser = number::<u32>)]
     pub spin: Option<u32>,
+    /// How calls come to the device and back: mapped or split; without it, the best of what its link can do
+    #[arg(long, global = true, value_name = "PROTOCOL")]
+    pub protocol: Option<Protocol>,
     /// The key for connections to other machines, of `keys`; without one, that of HAMR_KEY, or one which a server of this
     /// user on this machine has left
     #[cfg(feature = "net")]
@@ -180,14 +180,9 @@ impl Global {
             setting.apply(&mut options);
         }
         let spin = self.spin.map_or(options.spin, |micros| Duration::from_micros(micros.into()));
-        let (protocol, wait) = (self.protocol.or(options.protocol), self.wait.unwrap_or(options.wait));
-        Options { protocol, wait, spin, ..options }
+        let protocol = self.protocol.or(options.protocol);
+        Options { protocol, wait: self.wait.unwrap_or(options.wait), spin, ..options }
     }
-}
-
-fn selectable(text: &str) -> Result<Protocol, String> {
-    let named = Protocol::SELECTABLE.into_iter().find(|protocol| protocol.name() == text);
-    named.ok_or_else(|| format!("expected {}", Protocol::SELECTABLE.map(Protocol::name).join(" or ")))
 }
 
 #[derive(Parser)]
@@ -261,12 +256,12 @@ pub fn main<C: Commands>(tool: Tool) -> ExitCode {
 
 /// Common options without an effect, by command.
 const WITHOUT: [(&str, &[&str]); 6] = [
-    ("run", &["image", "key"]),
-    ("top", &["device", "logs", "protocol", "wait", "spin", "key", "settings"]),
-    ("inspect", &["logs", "protocol", "wait", "spin", "key", "settings"]),
-    ("image", &["logs", "protocol", "wait", "spin", "key", "settings"]),
-    ("keys", &["device", "image", "logs", "protocol", "wait", "spin", "key", "settings"]),
-    ("setup", &["device", "image", "logs", "protocol", "wait", "spin", "key", "settings"]),
+    ("run", &["image", "protocol", "key"]),
+    ("top", &["device", "logs", "wait", "spin", "protocol", "key", "settings"]),
+    ("inspect", &["logs", "wait", "spin", "protocol", "key", "settings"]),
+    ("image", &["logs", "wait", "spin", "protocol", "key", "settings"]),
+    ("keys", &["device", "image", "logs", "wait", "spin", "protocol", "key", "settings"]),
+    ("setup", &["device", "image", "logs", "wait", "spin", "protocol", "key", "settings"]),
 ];
 
 /// What is parsed. The common options are explained once, in the help of the tool; that of a command names those that it uses.

@@ -51,7 +51,7 @@ impl Device {
         program: Program,
     ) -> Result<Arc<Self>, Error> {
         let id = number.id();
-        let layout = plan_of(&options)?;
+        let layout = plan_of(&options, link.capabilities().host_memory)?;
         let epoch = first_epoch(name, link.as_ref(), options.start_deadline)?;
         #[cfg(feature = "device-logs")]
         crate::log_ring::set_level(link.window(), layout.section(SectionKind::LOG).ok(), options.log_level);
@@ -67,7 +67,7 @@ impl Device {
         let copies = link.heap(heap.off, heap.len).map_err(|_| too_short())?;
         let memory = DeviceMemory::new(number, name, copies, heap, options.max_buffers, hook);
         let uses_doorbell = record.features & feature::DOORBELL != 0;
-        let wait_queue = WaitQueue::new(link.as_ref(), uses_doorbell).map_err(|_| too_short())?;
+        let wait_queue = WaitQueue::new(link.as_ref(), layout.split(), uses_doorbell).map_err(|_| too_short())?;
         let service = Service::new(link.window(), &layout, &options, program.services);
         let tickets = TicketWords::new(layout.queues(), options.tickets);
         let device = Arc::new_cyclic(|me: &Weak<Self>| Self {
@@ -145,10 +145,10 @@ pub(super) fn shake_hands(
     limit: Duration,
 ) -> Result<(DeviceRecord, Vec<HandlerInfo>), Error> {
     let window = link.window();
-    let Capabilities { doorbell, world, .. } = link.capabilities();
+    let Capabilities { doorbell, world, host_memory, .. } = link.capabilities();
     let doorbell = if doorbell { feature::DOORBELL } else { 0 };
     let world = if world { feature::WORLD } else { 0 };
-    let plan = options.plan();
+    let plan = options.plan_for(host_memory);
     let offer = Offer {
         plan,
         node: id,
@@ -168,7 +168,7 @@ pub(super) fn shake_hands(
         pid: std::process::id(),
         idle_policy: options.idle_policy(),
     };
-    let planned = plan_of(options)?;
+    let planned = plan_of(options, host_memory)?;
     let has_heap = planned.section(SectionKind::HEAP).is_ok_and(|heap| link.heap(heap.off, heap.len).is_ok());
     if !has_heap {
         return Err(Error::too_short(name, &planned, window.len()));

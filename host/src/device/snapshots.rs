@@ -2,7 +2,6 @@
 //! the window.
 
 use super::Device;
-use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{Queue, Shared, Slot, Window};
 use hamr_comm::am::{SlotAccess, Slots};
@@ -49,22 +48,24 @@ impl Device {
         self.poll_idle_queues();
         let mut kept = self.snapshots.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|end| self.snapshots.is_wanted(end.epoch));
-        let Ok(heap) = self.layout.section(SectionKind::HEAP) else { return };
         if !self.snapshots.is_wanted(epoch) || kept.iter().any(|end| end.epoch == epoch) {
             return;
         }
         let live = self.link.window();
-        let window = Window::private(heap.off).share();
-        let mut bytes = vec![0; heap.off as usize];
+        let (copied, layout) = (self.layout.without_heap(), &self.layout);
+        let (host, front) = (layout.at_host(), copied.at_host());
+        let front = if host.is_empty() { 0..layout.heap().start } else { 0..front.end - front.start };
+        let window = Window::private(copied.at_host().end.max(front.end)).share();
+        let mut bytes = vec![0; front.end as usize];
         // The device may still be writing replies, and a copy takes the bytes of a slot in any
         // order. So a reply counts only if its word was there before the copy: the rest of the
         // reply was written before its word, and the copy has all of it (R2).
         let queues = || (0..self.layout.queues()).map(|index| self.queue_in(live, index));
         let answered: Vec<Vec<u32>> =
             queues().map(|queue| queue.iter().flat_map(slots).map(|slot| slot.rep_seq()).collect()).collect();
+        let mut copy = |from, to| live.read_bytes(from, &mut bytes).and_then(|()| window.write_bytes(to, &bytes));
         // Both are as long: the layout was made for this window.
-        let copied = live.read_bytes(0, &mut bytes).and_then(|()| window.write_bytes(0, &bytes));
-        if copied.is_err() {
+        if copy(0, 0).is_err() || !host.is_empty() && copy(host.start, copied.at_host().start).is_err() {
             return;
         }
         for (index, words) in (0..).zip(answered) {
@@ -79,7 +80,10 @@ impl Device {
     /// A queue pair in the window, or in a copy of it. Its offsets are from this host's own plan: a
     /// device may have overwritten those in the window.
     pub(crate) fn queue_in(&self, window: &Window<Shared>, index: u32) -> Option<Queue<Shared>> {
-        let descriptor = self.layout.planned_queue(&self.options.plan(), index).ok()?;
+        // Only a copy may be shorter than what the host polls.
+        let is_copy = window.len() < self.layout.at_host().end;
+        let layout = if is_copy { self.layout.without_heap() } else { self.layout };
+        let descriptor = layout.planned_queue(&self.options.plan(), index).ok()?;
         window.queue(&descriptor).ok()
     }
 

@@ -166,6 +166,10 @@ impl Launcher for GdbLauncher {
         true
     }
 
+    fn protocols(&self) -> &'static [Protocol] {
+        &[Protocol::HostDriven]
+    }
+
     fn reads_image(&self) -> bool {
         true
     }
@@ -214,10 +218,7 @@ mod tests {
     fn places_are_a_port_and_perhaps_an_address() {
         let parse = |text| Place::parse(text).map(|place| (place.at.to_owned(), place.base));
         assert_eq!(parse("localhost:1234"), Some(("localhost:1234".into(), None)));
-        assert_eq!(
-            parse("[::1]:1234,base=0x8000_0000".replace('_', "").as_str()),
-            Some(("[::1]:1234".into(), Some(0x8000_0000)))
-        );
+        assert_eq!(parse("[::1]:1234,base=0x80000000"), Some(("[::1]:1234".into(), Some(0x8000_0000))));
         assert_eq!(parse("h:1,base=4096"), Some(("h:1".into(), Some(4096))));
         for bad in ["", "h", ":1", "h:x", "h:70000", "h:1,base=", "h:1,base=zz", "h:1,0x10"] {
             assert_eq!(parse(bad), None, "{bad}");

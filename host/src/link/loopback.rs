@@ -177,7 +177,12 @@ fn fail_current(poller: &mut Poller<'static, Shared>, payload: Box<dyn Any + Sen
 
 /// What a loopback device reports of itself.
 const LOOPBACK: DeviceProfile = DeviceProfile {
-    features: feature::TICKETS | feature::DEADLINES | feature::TASKS | feature::HOST_CALLS | feature::TWO_LINES,
+    features: feature::TICKETS
+        | feature::DEADLINES
+        | feature::TASKS
+        | feature::HOST_CALLS
+        | feature::TWO_LINES
+        | feature::SPLIT,
     board: "loopback",
     memory: 0,
     pid: 0,

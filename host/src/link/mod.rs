@@ -14,11 +14,12 @@ pub use decorator::Decorator;
 pub use fault_injector::{FaultInjector, Faults};
 pub use loopback::Loopback;
 
-use crate::ImageFile;
 pub use crate::memory::{FarHeap, Heap};
+use crate::{Error, ImageFile};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use std::os::fd::OwnedFd;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ pub struct Capabilities {
     pub world: bool,
     /// How calls come to it.
     pub protocol: Protocol,
+    /// [`Link::window`] goes on behind the device's memory with memory of this side's, for what the host polls.
+    pub host_memory: bool,
 }
 
 /// How calls come to a device and back.
@@ -40,6 +43,8 @@ pub enum Protocol {
     /// Host and device map the same window.
     #[default]
     Mapped,
+    /// Likewise, and each polls memory that the other only writes: requests in the device's, replies in the host's.
+    Split,
     /// Each has a copy of it, and messages carry what is published.
     Message,
     /// The host reads and writes the device's memory, which it does not map; the device does nothing but serve it.
@@ -47,13 +52,11 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Those that a program may ask for ([`crate::Options::protocol`]); messages are for devices of other machines.
-    pub(crate) const SELECTABLE: [Self; 2] = [Self::Mapped, Self::HostDriven];
-
     /// As people write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mapped => "mapped",
+            Self::Split => "split",
             Self::Message => "message",
             Self::HostDriven => "host-driven",
         }
@@ -68,6 +71,41 @@ impl Protocol {
 impl std::fmt::Display for Protocol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())
+    }
+}
+
+impl Protocol {
+    /// Those that a program chooses among.
+    pub(crate) const CHOICES: [Self; 3] = [Self::Mapped, Self::Split, Self::HostDriven];
+
+    /// Those of links whose memory both sides map.
+    pub(crate) const SHARED: [Self; 2] = [Self::Mapped, Self::Split];
+
+    /// What a link of this protocol can do.
+    pub(crate) fn and_others(self) -> &'static [Self] {
+        match self {
+            Self::Mapped | Self::Split => &Self::SHARED,
+            Self::Message => &[Self::Message],
+            Self::HostDriven => &[Self::HostDriven],
+        }
+    }
+
+    /// Refuses what a program has chosen for a device that cannot do it.
+    pub(crate) fn check(chosen: Option<Self>, can: &[Self], device: &str) -> Result<(), Error> {
+        let Some(chosen) = chosen.filter(|chosen| !can.contains(chosen)) else { return Ok(()) };
+        let names = can.iter().map(Self::to_string).collect::<Vec<_>>().join(", ");
+        let expected = format!("{}{names} for {device}", if can.len() > 1 { "one of " } else { "" });
+        Err(Error::InvalidConfig { option: "Options::protocol", expected, got: chosen.to_string() })
+    }
+}
+
+/// Those that a program chooses among.
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let chosen = Self::CHOICES.into_iter().find(|protocol| protocol.to_string() == text);
+        chosen.ok_or_else(|| format!("expected one of {}, got {text}", Self::CHOICES.map(|p| p.to_string()).join(", ")))
     }
 }
 

@@ -211,7 +211,7 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
         &self.kind
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { doorbell: true, world: false, protocol: self.protocol }
+        Capabilities { doorbell: true, protocol: self.protocol, ..Capabilities::default() }
     }
     fn window(&self) -> &Window<Shared> {
         &self.carrier.near

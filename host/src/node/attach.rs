@@ -5,7 +5,7 @@ use super::relayed::Itself;
 use super::{Common, Node};
 use crate::device::service::ServiceSources;
 use crate::device::{Device, Program};
-use crate::link::{Capabilities, Link};
+use crate::link::{Capabilities, Link, Protocol};
 use crate::node_number::NodeNumber;
 use crate::relay::Relays;
 use crate::services::Services;
@@ -24,9 +24,11 @@ impl Node {
         begin: Instant,
         runtime: Arc<Services>,
     ) -> Result<Self, Error> {
-        let options = options.within(|heap| link.heap(heap.start, heap.end - heap.start).is_ok());
+        let Capabilities { doorbell, world, protocol, host_memory } = link.capabilities();
+        let protocols = if world { &[Protocol::Mapped] } else { protocol.and_others() };
+        Protocol::check(options.protocol, protocols, name)?;
+        let options = options.within(host_memory, |heap| link.heap(heap.start, heap.end - heap.start).is_ok());
         let print_warnings = options.print_warnings;
-        let Capabilities { doorbell, world, .. } = link.capabilities();
         // One without a doorbell runs in this process's waits, and one on a bus has its own processor.
         let shares = doorbell && !world && !link.outlives_host();
         let options = if shares { processors::for_device(options) } else { options };

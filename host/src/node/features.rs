@@ -25,6 +25,8 @@ impl Features {
     pub const TWO_LINES: Self = Self(feature::TWO_LINES);
     /// Arguments and results may be longer than 16 KiB ([`Limits::message`](crate::Limits::message)).
     pub const LONG_VALUES: Self = Self(feature::LONG_VALUES);
+    /// Host and device poll memory of their own each ([`Protocol::Split`](crate::link::Protocol::Split)).
+    pub const SPLIT: Self = Self(feature::SPLIT);
     /// The device is a rank of a world.
     pub const WORLD: Self = Self(feature::WORLD);
     /// Tasks run on stacks of their own.

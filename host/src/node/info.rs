@@ -93,7 +93,7 @@ impl Node {
             name: name.clone(),
             node: id.0,
             link: link.kind().into(),
-            protocol: link.capabilities().protocol,
+            protocol: if layout.at_host().is_empty() { link.capabilities().protocol } else { Protocol::Split },
             remote: link.remote().map(str::to_owned),
             isa: Isa(epoch_info.isa),
             board: epoch_info.board_name().into(),

@@ -72,6 +72,10 @@ impl Launcher for PciLauncher {
         true
     }
 
+    fn protocols(&self) -> &'static [Protocol] {
+        &Protocol::SHARED
+    }
+
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let address = parse(request.argument)?;
         let fail = |why: String| Error::Bus { device: request.device.into(), why };
@@ -278,7 +282,7 @@ impl Link for PciLink {
 
     fn capabilities(&self) -> Capabilities {
         let doorbell = self.card.registers.is_some() && self.function.has_interrupts();
-        Capabilities { doorbell, world: false, protocol: Protocol::Mapped }
+        Capabilities { doorbell, ..Capabilities::default() }
     }
 
     fn window(&self) -> &Window<Shared> {
@@ -469,6 +473,7 @@ mod tests {
                 image: None,
                 window_len: LEN,
                 heap_off: LEN,
+                host_memory: None,
                 cpu: None,
                 start_deadline: Duration::from_secs(5),
                 silence: Duration::from_secs(5),
@@ -507,6 +512,7 @@ mod tests {
             image: None,
             window_len: LEN,
             heap_off: LEN,
+            host_memory: None,
             cpu: None,
             start_deadline: Duration::from_secs(5),
             silence: Duration::from_secs(5),

@@ -121,11 +121,14 @@ impl Value for LogLevel {
     }
 }
 
+/// Those that a program chooses among.
 impl Value for Option<Protocol> {
-    const VALUES: &'static str = "mapped, host-driven or auto: the best that its link can do";
+    const VALUES: &'static str = "auto, mapped, split or host-driven";
     fn parse(text: &str) -> Option<Self> {
-        let named = || Protocol::SELECTABLE.into_iter().find(|protocol| protocol.to_string() == text);
-        if text == "auto" { Some(None) } else { named().map(Some) }
+        if text == "auto" {
+            return Some(None);
+        }
+        text.parse().ok().map(Some)
     }
     fn show(&self) -> String {
         self.map_or_else(|| "auto".into(), |protocol| protocol.to_string())

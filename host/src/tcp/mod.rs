@@ -57,6 +57,10 @@ impl Launcher for TcpLauncher {
         "a device that `serve --listen` gives to hosts on any machine: tcp:HOST:PORT".into()
     }
 
+    fn protocols(&self) -> &'static [Protocol] {
+        &[Protocol::Message]
+    }
+
     fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
         let has_port =
             argument.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());

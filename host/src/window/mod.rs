@@ -10,9 +10,10 @@ pub(crate) use state::{DeviceWords, HostWords, WindowState};
 pub(crate) use state::{epoch_of, laid_out_epoch};
 
 use crate::io::irregular;
-use crate::mapping::map_window;
+use crate::mapping::{map_two, map_window};
+use crate::memfd::HOST_PREFIX;
 use hamr_comm::abi::ids::RankId;
-use hamr_comm::abi::preamble::PREAMBLE_BYTES;
+use hamr_comm::abi::preamble::{MAGIC, PREAMBLE_BYTES, Preamble};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::abi::world::{WorldFault, WorldLayout};
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -20,6 +21,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Of a file that its owner may truncate, so much is copied before it is read. The heap comes last
@@ -115,11 +117,26 @@ fn open_file(path: &Path) -> Result<Window<Shared>, InspectError> {
     // A mapped file that another program truncates kills the reader with SIGBUS; only a seal rules
     // that out.
     let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
-    if sealed {
-        return Ok(map_window(&file, len, false)?);
+    let file = if sealed { file } else { copied(file, len).map_err(os("copying it"))? };
+    let window = map_window(&file, len, false)?;
+    match window.read::<Preamble>(0) {
+        // What the host polls lies in a file of its own, or is not to be had, and then shown as zeros.
+        Ok(preamble) if preamble.magic == MAGIC && preamble.split == len => {
+            let host = host_memory(path, &file);
+            let host_len = host.as_ref().and_then(|host| host.metadata().ok()).map_or(len, |facts| facts.len());
+            Ok(map_two(&file, len, host, host_len, false)?)
+        }
+        _ => Ok(window),
     }
-    let copy = copied(file, len).map_err(os("copying it"))?;
-    Ok(map_window(&copy, len, false)?)
+}
+
+/// The sealed file beside a window among the descriptors of its process, `/proc/PID/fd/N`, in which its host polls.
+fn host_memory(path: &Path, window: &File) -> Option<File> {
+    let name = format!("/memfd:{HOST_PREFIX}{} (deleted)", window.metadata().ok()?.ino());
+    let mut descriptors = std::fs::read_dir(path.parent()?).ok()?.flatten().map(|entry| entry.path());
+    let host = descriptors.find(|path| std::fs::read_link(path).is_ok_and(|link| link.as_os_str() == &*name))?;
+    let host = File::open(host).ok()?;
+    rustix::fs::fcntl_get_seals(&host).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)).then_some(host)
 }
 
 /// A private copy of the front of a file, with the file's length. What is behind the copied part

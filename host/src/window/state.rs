@@ -2,6 +2,7 @@
 //! used unchecked.
 
 use hamr_comm::abi::preamble::{DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, Preamble, Refusal, word};
+use hamr_comm::abi::split::Split;
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
 use zerocopy::FromZeros;
 
@@ -46,8 +47,10 @@ pub(crate) struct DeviceWords {
 impl WindowState {
     pub(crate) fn read(window: &Window<Shared>) -> Self {
         let word = |off| window.word(off).map_or(0, |word| word.observe());
+        let bytes = window.read::<Preamble>(0);
+        let split = bytes.map_or(Split::NONE, |preamble| Split::in_preamble(&preamble));
         Self {
-            bytes: window.read(0),
+            bytes,
             is_laid_out: word(0) == MAGIC,
             host: HostWords {
                 state: HostState(word(word::HOST_STATE)),
@@ -62,7 +65,7 @@ impl WindowState {
                 epoch: word(word::EPOCH_ACK),
                 alive: word(word::DEVICE_ALIVE),
                 progress: word(word::DEVICE_PROGRESS),
-                wait: word(word::DEVICE_WAIT),
+                wait: word(split.device_wait()),
                 doorbell: word(word::DEVICE_DOORBELL),
                 refusal: Refusal(word(word::REFUSAL)),
                 refusal_detail: [word(word::REFUSAL_DETAIL), word(word::REFUSAL_DETAIL + 4)],

@@ -4,7 +4,7 @@ use super::watch::Watched;
 use super::{World, WorldOptions};
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher};
-use crate::link::{Decorator, Link};
+use crate::link::{Decorator, Link, Protocol};
 use crate::mapping::map_window;
 use crate::memfd::{Processes, make_window};
 use crate::node_number::NodeNumber;
@@ -82,11 +82,12 @@ impl Runtime {
             return Err(wrong_number(size));
         }
         let WorldOptions { rank, cpus, stall } = options;
+        Protocol::check(rank.protocol, &[Protocol::Mapped], "ranks of a world")?;
         let options = processors::for_ranks(Options { restart: false, ..rank }, ranks.len(), &cpus);
         let seats = self.seats(ranks)?;
         too_many(&seats)?;
         let memory = Memory::new(&seats, size, &options)?;
-        let heap_off = plan_of(&options)?.heap().start;
+        let heap_off = plan_of(&options, false)?.heap().start;
         let doorbells: Vec<_> = seats.iter().map(|_| Doorbells::new().map(Arc::new)).collect::<Result<_, _>>()?;
         let rank_doorbells: Arc<[_]> =
             doorbells.iter().map(|doorbells| doorbells.for_rank()).collect::<Result<_, _>>()?;
@@ -180,8 +181,17 @@ impl Seat<'_> {
         let image = file.as_ref();
         // Ranks share memory, so nothing of them is a connection.
         let silence = start_deadline;
-        let request =
-            LaunchRequest { device: name, argument, image, window_len, heap_off, cpu, start_deadline, silence };
+        let request = LaunchRequest {
+            device: name,
+            argument,
+            image,
+            window_len,
+            heap_off,
+            host_memory: None,
+            cpu,
+            start_deadline,
+            silence,
+        };
         launcher.launch_rank(&request, home)
     }
 }
@@ -197,7 +207,7 @@ struct Memory {
 
 impl Memory {
     fn new(seats: &[Seat<'_>], size: usize, options: &Options) -> Result<Self, Error> {
-        let home = plan_of(options)?;
+        let home = plan_of(options, false)?;
         let too_large = |got: String| Error::InvalidConfig {
             option: "WorldOptions::rank",
             expected: "homes of at most 2^63 bytes in all".into(),

@@ -9,6 +9,7 @@ use super::{Layout, LayoutError, Plan};
 use crate::queue::QueueDescriptor;
 use crate::section::{Section, SectionKind};
 use crate::slot::SLOT_BYTES;
+use crate::split::Split;
 use crate::window::{Loan, Window};
 use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -54,6 +55,7 @@ pub struct TasksLayout {
     /// Where it starts in the window.
     off: u64,
     header: TasksHeader,
+    split: Split,
 }
 
 impl TasksLayout {
@@ -86,11 +88,13 @@ impl TasksLayout {
             && parts
                 .iter()
                 .all(|(off, len)| u64::from(*off) + len <= section.len && off.is_multiple_of(SLOT_BYTES as u32));
-        is_sound.then_some(Self { off: section.off, header }).ok_or(LayoutError::Section(SectionKind::TASKS))
+        is_sound
+            .then_some(Self { off: section.off, header, split: layout.split() })
+            .ok_or(LayoutError::Section(SectionKind::TASKS))
     }
 
     /// What [`Layout::write`] writes.
-    fn planned(section: &Section, plan: &Plan) -> Self {
+    fn planned(section: &Section, plan: &Plan, split: Split) -> Self {
         let queues = plan.tasks + 1;
         let slots = queues * (1 + HOST_RING);
         let line = SLOT_BYTES as u32;
@@ -112,7 +116,7 @@ impl TasksLayout {
             reserved: [0; 7],
         };
         let table_len = (section.len - u64::from(header.table)) as u32;
-        Self { off: section.off, header: TasksHeader { table_len, ..header } }
+        Self { off: section.off, header: TasksHeader { table_len, ..header }, split }
     }
 
     /// Places for tasks.
@@ -146,15 +150,15 @@ impl TasksLayout {
         (self.off + u64::from(self.header.table), self.header.table_len.into())
     }
 
-    /// A queue below [`Self::queues`], in the form of the other queue pairs.
+    /// A queue below [`Self::queues`], in the form of the other queue pairs. The host polls its requests.
     pub fn queue(&self, queue: u32) -> QueueDescriptor {
         let TasksHeader { ring, chunk, slots, chunks, .. } = self.header;
         let before = u64::from(queue) * (u64::from(ring) + 1);
         let base = self.off + u64::from(slots) + before * LINE;
         QueueDescriptor {
-            req_base: base,
+            req_base: self.split.at_host(base),
             rep_base: base,
-            chunks: self.off + u64::from(chunks) + before * u64::from(chunk) * 2,
+            chunks: self.split.at_host(self.off + u64::from(chunks) + before * u64::from(chunk) * 2),
             hot: 0,
             ring: SLOT_BYTES as u32,
             ring_len: ring,
@@ -173,7 +177,7 @@ impl Layout {
     /// The section TASKS as [`Self::write`] writes it: what the host goes by, since a peer may write
     /// to the window.
     pub fn planned_tasks(&self, plan: &Plan) -> Result<TasksLayout, LayoutError> {
-        Ok(TasksLayout::planned(&self.section(SectionKind::TASKS)?, plan))
+        Ok(TasksLayout::planned(&self.section(SectionKind::TASKS)?, plan, self.split()))
     }
 
     /// Writes the header and the wait words of a plan with tasks.

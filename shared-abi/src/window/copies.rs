@@ -1,6 +1,7 @@
 //! Copies of a host into and out of a heap (abi §5).
 
 use super::{Loan, OutOfWindow, Shared, Window, Words};
+use crate::split::Tail;
 
 /// Copies into a window of at least so many bytes go around the caches, where the processor can: the
 /// caches hold less than both ends, so that each line would be fetched to be overwritten. A shorter
@@ -36,7 +37,7 @@ impl Window<Shared> {
     /// The range `off..off + len`, for copies.
     pub fn copies(&self, off: u64, len: u64) -> Result<Copies<Shared>, OutOfWindow> {
         let base = self.at(off, len)?;
-        Ok(Copies { region: Window { base, len, keep: Loan(()) }, keep: self.keep.clone() })
+        Ok(Copies { region: Window { base, len, tail: Tail::NONE, keep: Loan(()) }, keep: self.keep.clone() })
     }
 }
 

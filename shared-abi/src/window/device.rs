@@ -3,13 +3,14 @@
 #![expect(unsafe_code)]
 // UNSAFETY: as in `window`, whose contracts these are.
 
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 use core::ptr::NonNull;
 
 use super::heap::Region;
 use super::{Heap, KeptWord, Loan, OutOfWindow, Window};
 use crate::preamble::PREAMBLE_BYTES;
 use crate::slot::SLOT_BYTES;
+use crate::split::Tail;
 
 /// A whole region that a device serves: before its heap is split off, and again once that was
 /// joined.
@@ -59,15 +60,19 @@ impl<K: Clone> DeviceWindow<K> {
     }
 
     /// Splits `len` bytes from `off` on off as the heap. What lies before it is the window; what
-    /// lies behind it belongs to neither, since a mapping may be longer than its layout. `off` is a
-    /// multiple of 64, behind the preamble.
-    pub fn split(self, off: u64, len: u64) -> Result<(Window<K>, Heap<K>), (OutOfWindow, Self)> {
+    /// lies behind it belongs to neither, since a mapping may be longer than its layout, but for the bytes
+    /// `at_host`, which are the window's too. `off` is a multiple of 64, behind the preamble.
+    pub fn split(self, off: u64, len: u64, at_host: &Range<u64>) -> Result<(Window<K>, Heap<K>), (OutOfWindow, Self)> {
         let base = match self.whole.at_aligned(off, len, SLOT_BYTES as u64) {
             Ok(base) if off >= PREAMBLE_BYTES => base,
             Ok(_) => return Err((OutOfWindow { off, want: len, len: self.whole.len }, self)),
             Err(why) => return Err((why, self)),
         };
-        let front = Window { base: self.whole.base, len: off, keep: self.keep.clone() };
+        let tail = match at_host.start >= off + len && at_host.end <= self.whole.len {
+            true => Tail::new(at_host),
+            false => Tail::NONE,
+        };
+        let front = Window { base: self.whole.base, len: off, tail, keep: self.keep.clone() };
         let heap = Heap { region: Region::new(base, len), whole: self.whole, keep: self.keep };
         Ok((front, heap))
     }
@@ -83,9 +88,9 @@ impl<K: Clone> DeviceWindow<K> {
             Ok(found) => found,
             Err(why) => return Err((why, self)),
         };
-        let window = |base, len| Window { base, len, keep: self.keep.clone() };
+        let window = |base, len| Window { base, len, tail: Tail::NONE, keep: self.keep.clone() };
         let (before, behind) = (window(self.whole.base, home), window(behind, self.whole.len - end));
-        let home = Self { whole: Window { base, len, keep: Loan(()) }, keep: self.keep };
+        let home = Self { whole: Window { base, len, tail: Tail::NONE, keep: Loan(()) }, keep: self.keep };
         Ok(SplitWorld { before, home, behind })
     }
 
@@ -103,7 +108,7 @@ impl<K: Clone> DeviceWindow<K> {
     /// # Safety
     /// No byte is accessed through it while a view of the heap covers the byte.
     pub unsafe fn beside(&self) -> Window<K> {
-        Window { base: self.whole.base, len: self.whole.len, keep: self.keep.clone() }
+        Window { base: self.whole.base, len: self.whole.len, tail: Tail::NONE, keep: self.keep.clone() }
     }
 }
 

@@ -10,6 +10,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use bytemuck::Pod;
 
 use super::{LentWindow, Loan, OutOfWindow, Window, Words};
+use crate::split::Tail;
 
 /// The heap as a device sees it: the one place where window memory becomes Rust references, and
 /// only through `&mut self`, so the borrow checker keeps them apart.
@@ -39,7 +40,7 @@ pub(super) struct Region {
 
 impl Region {
     pub(super) const fn new(base: NonNull<u8>, len: u64) -> Self {
-        Self { open: Window { base, len, keep: Loan(()) }, len, taker: usize::MAX }
+        Self { open: Window { base, len, tail: Tail::NONE, keep: Loan(()) }, len, taker: usize::MAX }
     }
 }
 

@@ -34,6 +34,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::slot::SLOT_BYTES;
+use crate::split::Tail;
 
 mod access;
 mod cells;
@@ -90,6 +91,8 @@ impl core::error::Error for OutOfWindow {}
 pub struct Window<K> {
     base: NonNull<u8>,
     len: u64,
+    /// Bytes of the region behind `len`, of which those between are not its own.
+    tail: Tail,
     keep: K,
 }
 
@@ -104,14 +107,14 @@ impl<K> Window<K> {
     /// The same window; it stays mapped for good.
     pub fn leak(self) -> Window<()> {
         core::mem::forget(self.keep);
-        Window { base: self.base, len: self.len, keep: () }
+        Window { base: self.base, len: self.len, tail: self.tail, keep: () }
     }
 }
 
 impl<K: Clone> Window<K> {
     /// A window that is mapped for good, as one of this kind.
     pub fn beside_leaked(&self, leaked: &Window<()>) -> Self {
-        Self { base: leaked.base, len: leaked.len, keep: self.keep.clone() }
+        Self { base: leaked.base, len: leaked.len, tail: leaked.tail, keep: self.keep.clone() }
     }
 }
 
@@ -131,7 +134,7 @@ impl<K> Window<K> {
     ///   where this program is also the device, while a view of the device's heap does.
     pub unsafe fn new(base: NonNull<u8>, len: usize, keep: K) -> Self {
         debug_assert!(base.as_ptr().addr().is_multiple_of(SLOT_BYTES));
-        Self { base, len: len as u64, keep }
+        Self { base, len: len as u64, tail: Tail::NONE, keep }
     }
 
     /// Bytes of the region.
@@ -152,11 +155,11 @@ impl<K> Window<K> {
 
     #[inline(always)]
     fn at(&self, off: u64, want: u64) -> Result<NonNull<u8>, OutOfWindow> {
-        if off > self.len || want > self.len - off {
+        if (off > self.len || want > self.len - off) && !self.tail.has(off, want) {
             return Err(OutOfWindow { off, want, len: self.len });
         }
-        // SAFETY: off <= len and the region is one mapping (contract of `new`), so the sum stays
-        // inside or one past it.
+        // SAFETY: off <= len, or in the tail, and the region is one mapping (contract of `new`), so the
+        // sum stays inside or one past it.
         Ok(unsafe { self.base.add(off as usize) })
     }
 
@@ -255,7 +258,7 @@ impl<K> Window<K> {
         K: Clone,
     {
         let base = self.at_aligned(off, len, SLOT_BYTES as u64)?;
-        Ok(Self { base, len, keep: self.keep.clone() })
+        Ok(Self { base, len, tail: Tail::NONE, keep: self.keep.clone() })
     }
 }
 

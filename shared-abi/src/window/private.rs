@@ -66,7 +66,7 @@ impl Window<Shared> {
 impl<K: Send + Sync + 'static> Window<K> {
     /// The same window with its keeper's type erased.
     pub fn share(self) -> Window<Shared> {
-        Window { base: self.base, len: self.len, keep: Shared::new(self.keep) }
+        Window { base: self.base, len: self.len, tail: self.tail, keep: Shared::new(self.keep) }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::queue::QueueDescriptor;
 use crate::slot::{
     COUNT_BITS, INLINE_WORDS, REP_HDR, REQ_HDR, SECOND_BYTES, SECOND_WORDS, SLOT_BYTES, pair, pair_hdr, pair_seq,
 };
+use crate::split::Split;
 use crate::sync::{Coherent, Order};
 
 impl<K> Window<K> {
@@ -36,8 +37,17 @@ impl<K> Window<K> {
             return Err(refuse(d.req_base));
         }
         let lent = self.lend();
-        let chunks = self.at_aligned(d.chunks, u64::from(d.slots()) * d.chunk_pair(), SLOT_BYTES as u64)?;
-        let (req, rep) = (lent.side(d, d.req_base)?, lent.side(d, d.rep_base)?);
+        let chunks_len = u64::from(d.slots()) * d.chunk_pair();
+        let chunks = self.at_aligned(d.chunks, chunks_len, SLOT_BYTES as u64)?;
+        let req = lent.side(d, d.req_base)?;
+        let (rep, rep_chunks) = match d.rep_base.wrapping_sub(d.req_base) {
+            distance if Split::IS_SUPPORTED => {
+                let from = d.chunks.wrapping_add(distance);
+                (lent.side(d, d.rep_base)?, self.at_aligned(from, chunks_len, SLOT_BYTES as u64)?)
+            }
+            0 => (req, chunks),
+            _ => return Err(refuse(d.rep_base)),
+        };
         Ok(Queue {
             req,
             rep,
@@ -46,7 +56,7 @@ impl<K> Window<K> {
             two_lines: false,
             ring_mask: d.ring_len - 1,
             ticket_slots: d.ticket_slots,
-            chunks,
+            chunks: [chunks, rep_chunks],
             req_chunk: d.req_chunk,
             rep_chunk: d.rep_chunk,
             keep: self.keep.clone(),
@@ -89,7 +99,8 @@ pub struct Queue<K, F = Coherent> {
     two_lines: bool,
     ring_mask: u32,
     ticket_slots: u32,
-    chunks: NonNull<u8>,
+    // Of requests and of replies, which are the same when coherent.
+    chunks: [NonNull<u8>; 2],
     req_chunk: u32,
     rep_chunk: u32,
     keep: K,
@@ -247,15 +258,15 @@ impl<K, F: Order> Queue<K, F> {
         self.rep_chunk as usize
     }
 
-    fn chunk(&self, slot: u32, skip: u32, size: u32, want: usize) -> Option<NonNull<u8>> {
+    fn chunk(&self, half: usize, slot: u32, skip: u32, size: u32, want: usize) -> Option<NonNull<u8>> {
         let slots = 2 + self.ring_mask + self.ticket_slots;
         if slot >= slots || want > size as usize {
             return None;
         }
         let pair = self.req_chunk as usize + self.rep_chunk as usize;
-        // SAFETY: slot < slots and `slots` chunk pairs from `chunks` were checked to lie in the
+        // SAFETY: slot < slots and `slots` chunk pairs from either of `chunks` were checked to lie in the
         // region; skip < pair.
-        Some(unsafe { self.chunks.add(slot as usize * pair + skip as usize) })
+        Some(unsafe { self.chunks[half].add(slot as usize * pair + skip as usize) })
     }
 
     /// Copies argument bytes, one piece behind the other, into the request chunk of slot `slot`; `None` when they do
@@ -263,7 +274,7 @@ impl<K, F: Order> Queue<K, F> {
     pub fn write_request_chunk(&self, slot: u32, pieces: &[&[u8]]) -> Option<()> {
         let mut skip = 0;
         for from in pieces {
-            let at = self.chunk(slot, skip, self.req_chunk.checked_sub(skip)?, from.len())?;
+            let at = self.chunk(0, slot, skip, self.req_chunk.checked_sub(skip)?, from.len())?;
             // SAFETY: `chunk` checked that from.len() bytes fit behind those of the pieces before; `from` is private.
             unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), at.as_ptr(), from.len()) };
             skip += from.len() as u32;
@@ -273,7 +284,7 @@ impl<K, F: Order> Queue<K, F> {
 
     /// Copies argument bytes out of the request chunk of slot `slot`; `None` when it is shorter.
     pub fn read_request_chunk(&self, slot: u32, to: &mut [u8]) -> Option<()> {
-        let at = self.chunk(slot, 0, self.req_chunk, to.len())?;
+        let at = self.chunk(0, slot, 0, self.req_chunk, to.len())?;
         // SAFETY: `chunk` checked that to.len() bytes are there; `to` is private.
         unsafe { core::ptr::copy_nonoverlapping(at.as_ptr(), to.as_mut_ptr(), to.len()) };
         Some(())
@@ -281,7 +292,7 @@ impl<K, F: Order> Queue<K, F> {
 
     /// Copies result bytes into the reply chunk of slot `slot`; `None` when they do not fit.
     pub fn write_reply_chunk(&self, slot: u32, from: &[u8]) -> Option<()> {
-        let at = self.chunk(slot, self.req_chunk, self.rep_chunk, from.len())?;
+        let at = self.chunk(1, slot, self.req_chunk, self.rep_chunk, from.len())?;
         // SAFETY: as in `write_request_chunk`.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), at.as_ptr(), from.len()) };
         Some(())
@@ -289,7 +300,7 @@ impl<K, F: Order> Queue<K, F> {
 
     /// Copies result bytes out of the reply chunk of slot `slot`; `None` when it is shorter.
     pub fn read_reply_chunk(&self, slot: u32, to: &mut [u8]) -> Option<()> {
-        let at = self.chunk(slot, self.req_chunk, self.rep_chunk, to.len())?;
+        let at = self.chunk(1, slot, self.req_chunk, self.rep_chunk, to.len())?;
         // SAFETY: as in `read_request_chunk`.
         unsafe { core::ptr::copy_nonoverlapping(at.as_ptr(), to.as_mut_ptr(), to.len()) };
         Some(())

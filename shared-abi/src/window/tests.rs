@@ -19,7 +19,7 @@ fn nothing_outside_the_region_is_reachable() {
 const OFF: u64 = crate::preamble::PREAMBLE_BYTES;
 
 fn split(len: u64, off: u64, heap: u64) -> Option<(Window<Private>, Heap<Private>)> {
-    DeviceWindow::private(len).split(off, heap).ok()
+    DeviceWindow::private(len).split(off, heap, &(0..0)).ok()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_home_and_the_rest_of_its_world_share_no_byte() {
         window.read_bytes(window.len() - 1, &mut ends[1..]).expect("inside");
         assert_eq!(ends, [i as u8 + 7; 2]);
     }
-    assert!(home.split(OFF, 1024).is_ok(), "it is a window like any other");
+    assert!(home.split(OFF, 1024, &(0..0)).is_ok(), "it is a window like any other");
     assert!(split(4096, 4096).is_some_and(|world| world.behind.is_empty()));
     assert!(split(4096, 4160).is_none() && split(4097, 64).is_none() && split(4096, 100).is_none());
     assert!(split(u64::MAX - 63, 64).is_none() && split(64, u64::MAX).is_none());
@@ -130,7 +130,7 @@ fn atomics_do_what_they_say() {
 #[test]
 fn a_window_that_was_joined_is_split_elsewhere() {
     let (_, heap) = split(OFF + 256, OFF + 128, 128).expect("aligned");
-    let Ok((window, heap)) = heap.join().split(OFF, 256) else { panic!("aligned") };
+    let Ok((window, heap)) = heap.join().split(OFF, 256, &(0..0)) else { panic!("aligned") };
     assert_eq!((window.len(), heap.len()), (OFF, 256));
 }
 

@@ -40,6 +40,7 @@ impl Rig {
             image: Some(image),
             window_len: layout.window_len(),
             heap_off: layout.heap().start,
+            host_memory: None,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
             silence: devices::START_TIMEOUT,

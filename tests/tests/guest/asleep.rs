@@ -109,6 +109,7 @@ impl Rig {
             image: None,
             window_len,
             heap_off,
+            host_memory: None,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
             silence: devices::START_TIMEOUT,

@@ -9,4 +9,5 @@ mod loss;
 mod memory;
 mod mirrored;
 mod offload;
+mod split;
 mod streams;

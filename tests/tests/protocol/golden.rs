@@ -14,7 +14,7 @@ mod structs;
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::{Epoch, HandlerKey, Isa, NodeId};
 use hamr_comm::abi::image::{ImageKind, ImageNote, NOTE_NAME, NOTE_TYPE};
-use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::layout::{Layout, Placement, Plan};
 use hamr_comm::abi::preamble::{
     BYTE_ORDER, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, feature,
 };
@@ -39,7 +39,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 27] = [
+const FILES: [&str; 28] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
@@ -56,6 +56,7 @@ const FILES: [&str; 27] = [
     "preamble",
     "queue_descriptor",
     "section",
+    "split",
     "states",
     "status",
     "table",

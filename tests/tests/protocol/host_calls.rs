@@ -4,7 +4,7 @@ mod ends;
 mod limits;
 
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
-use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::layout::{Layout, Placement, Plan};
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::slot::{Ext, INLINE_WORDS, Place, RepHdr, ReqHdr, seq};
@@ -36,6 +36,7 @@ const PLAN: Plan = Plan {
     tasks: TASKS,
     host_chunk: CHUNK as u32,
     host_table: 1024,
+    placement: Placement::Coherent,
 };
 
 type Bytes = heapless::Vec<u8, 600>;

@@ -6,7 +6,7 @@
 
 use hamr::inspect::dump;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
-use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::layout::{Layout, Placement, Plan};
 use hamr_comm::abi::preamble::{DeviceState, feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::{CrashRecord, LogLevel, RingHeader};
@@ -50,6 +50,7 @@ const PLAN: Plan = Plan {
     tasks: 2,
     host_chunk: 64,
     host_table: 64,
+    placement: Placement::Coherent,
 };
 
 /// A window with a device that crashed while it served.

@@ -13,4 +13,6 @@ mod migrate;
 mod mirror_models;
 mod mirrors;
 mod nested_model;
+mod split_sleep_model;
+mod split_window;
 mod states;

@@ -13,6 +13,7 @@ mod relay;
 mod riscv64;
 mod serve;
 mod sleep;
+mod split;
 mod steps;
 mod world_mixed;
 mod worlds;

@@ -203,6 +203,7 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
         image: Some(&image),
         window_len,
         heap_off,
+        host_memory: None,
         cpu: None,
         start_deadline: devices::START_TIMEOUT,
         silence: devices::START_TIMEOUT,

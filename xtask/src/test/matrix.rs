@@ -24,7 +24,7 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 22] = [
+const ROWS: [[&str; 4]; 28] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
@@ -39,6 +39,12 @@ const ROWS: [[&str; 4]; 22] = [
     ["qemu", "host-driven", "x86_64", "qemu driven::x86_64"],
     ["qemu", "host-driven", "aarch64", "qemu driven::aarch64"],
     ["gdb, qemu's stub", "host-driven", "riscv64", "qemu driven::gdb"],
+    ["loopback", "split", "this machine", "host split"],
+    ["shm, two memories", "split", "this machine", "shm split"],
+    ["shm, one memory", "split", "this machine", "shm split::one_memory"],
+    ["qemu, two cards", "split", "riscv64", "qemu split::riscv64"],
+    ["qemu, two cards", "split", "x86_64", "qemu split::x86_64"],
+    ["qemu, two cards", "split", "aarch64", "qemu split::aarch64"],
     ["thread, polls", "message", "this machine", "host mirrored::polling"],
     ["thread, sleeps", "message", "this machine", "host mirrored::sleeping"],
     ["socket pair", "message", "this machine", "host mirrored::streamed"],

@@ -11,6 +11,7 @@ use crate::arch::{DOORBELL, TimedSleep, Timer};
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 use core::mem::offset_of;
+use hamr_comm::abi::split::Split;
 use safe_mmio::fields::{ReadPure, WriteOnly};
 use safe_mmio::{UniqueMmioPointer, field, field_shared};
 
@@ -47,8 +48,10 @@ impl BareBoard for Q35 {
         // SAFETY: where SeaBIOS puts the ECAM of q35: 256 buses of 1 MiB, accessed by nothing else.
         let ecam = unsafe { Ecam::new(address::ECAM, 256) };
         // Firmware places base address registers. It found no room for one without an address; an
-        // address chosen here may be that of another device, so there are none to give.
-        let mut bus = Bus { ecam, low: Space::new(0..0), high: Space::new(0..0), reach: address::REACH };
+        // address chosen here may be that of another device, so there are none to give, but to two that
+        // must follow each other: far behind all that firmware places.
+        let high = if Split::IS_SUPPORTED { address::PAIR } else { 0..0 };
+        let mut bus = Bus { ecam, low: Space::new(0..0), high: Space::new(high), reach: address::REACH };
         // SAFETY: firmware uses addresses outside of RAM, and what is behind `REACH`, where page
         // tables end, is refused; and caching there is as firmware set it. Called here only, and
         // `start` runs once.

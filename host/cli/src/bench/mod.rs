@@ -42,6 +42,7 @@ pub(crate) use instructions::counted_run;
 
 use floors::Gap;
 use hamr::cli::Global;
+use hamr::link::Protocol;
 use hamr::{Image, Node, Options, Runtime, WaitMode};
 use machine::Machine;
 use row::Row;
@@ -176,6 +177,10 @@ fn measure(
             runtime.open_with(device, image.clone(), Options { wait, cpu: Some(machine.host()), ..options.clone() })
         };
         sleeping::call_one_processor(&on_one(options.wait)?, &on_one(WaitMode::Sleep)?, table)?;
+    }
+    if device == SHM && wanted("split_call_empty") {
+        let split = Options { protocol: Some(Protocol::Split), ..options.clone() };
+        rows::split_call_empty(&runtime.open_with(device, image.clone(), split)?, table)?;
     }
     if wanted("load_module") || wanted("load_image") {
         modules::measure(runtime, device, options.clone(), table, wanted)?;

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 89] = [
+const ALL: [(&str, By); 90] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -102,6 +102,7 @@ const ALL: [(&str, By); 89] = [
     ("xacc_run", By::Other),
     ("load_module", By::Other),
     ("load_image", By::Other),
+    ("split_call_empty", By::Other),
     ("mirror_call_empty", By::Other),
     ("tcp_ping_pong", By::Other),
     ("tcp_call", By::Other),
@@ -245,6 +246,20 @@ pub(crate) fn measure_calls(
                 table.add(key, &ours, Some(Beside { what: "the same, raw", ns: &floor }));
             }
         }
+    }
+    Ok(())
+}
+
+/// Empty calls of a device where each side polls slots of its own, beside two lines that one side writes each.
+pub(crate) fn split_call_empty(node: &Node, table: &mut Table) -> Result<(), BoxError> {
+    let floors = Floors::new(node)?;
+    let streams = (0..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
+    for (repetition, stream) in streams.iter().enumerate() {
+        calls::call_empty(stream, Gap::NONE)?;
+        let floor = floors.two_lines(repetition, Gap::NONE)?;
+        let beside = Beside { what: "two lines", ns: floor.best() };
+        let key = Key::new("split_call_empty").gap(0).spell(floor.spell());
+        table.add(key, &calls::call_empty(stream, Gap::NONE)?, Some(beside));
     }
     Ok(())
 }

@@ -135,7 +135,8 @@ fn offered_with(features: u32) -> Offered {
 }
 
 fn offered_plan(plan: Plan, features: u32, host_handlers: Table) -> Offered {
-    let bytes = Layout::plan(&plan).expect("the plan is allowed").window_len();
+    let layout = Layout::plan(&plan).expect("the plan is allowed");
+    let bytes = layout.window_len().max(layout.at_host().end);
     let (host, device) = hamr_tests::both_ends::both_ends(bytes);
     let offer = Offer {
         plan,
@@ -157,7 +158,7 @@ fn attached() -> Pair {
 
 fn attach(offered: Offered, table: Table) -> Pair {
     let (window, device, layout, handshake) = offered;
-    let profile = DeviceProfile { features: PROFILE.features | feature::TWO_LINES, ..PROFILE };
+    let profile = DeviceProfile { features: PROFILE.features | feature::TWO_LINES | feature::SPLIT, ..PROFILE };
     let mut state = DeviceHandshake::Waiting;
     state.step(&device, table, &profile);
     handshake.ready(&window);
@@ -248,6 +249,34 @@ fn window() {
         ("queue pair descriptors", &descriptors),
     ];
     golden("window", title, &parts);
+}
+
+/// A window of 24576 bytes and memory of the host's behind it.
+#[test]
+fn a_call_over_split_placement() {
+    let plan = Plan { placement: Placement::TwoMemories, ..PLAN };
+    let mut pair = attach(offered_plan(plan, feature::TICKETS, Table::EMPTY), table());
+    let (d, host) = (pair.descriptor(), pair.layout.at_host());
+    assert_eq!((pair.layout.window_len(), host.start), (24576, 32768));
+    let args = encoded(&(hundred(),));
+    let place = wire!(Descriptor { off: 0, len: args.len() as u64 });
+    pair.requester.slots().write_request_chunk(1, &[&args]).expect("fits the chunk");
+    pair.requester.submit_ring(ReqHdr::inline(REVERSE_KEY, place.len()).in_chunk(), &words(&place));
+    pair.poll(1);
+    assert_eq!(pair.requester.ring_reply(0).expect("answered").status(), Status::OK);
+    let ring = u64::from(d.ring);
+    let title =
+        "Split placement (abi §4.6), plan of `window`: reverse([0, 1, …, 99]), what the host polls 32768 bytes behind";
+    let parts: [(&str, &[u8]); 7] = [
+        ("preamble", &pair.bytes(0, 0x80)),
+        ("descriptor of stream 1", &wire!(d)),
+        ("ring slot 0: the request", &pair.bytes(d.req_base + ring, SLOT_BYTES)),
+        ("its request chunk", &pair.chunk(1, false, args.len())),
+        ("ring slot 0, 32768 bytes behind: the reply", &pair.bytes(d.rep_base + ring, SLOT_BYTES)),
+        ("its reply chunk, 32768 bytes behind", &pair.bytes(d.chunks + 2 * 512 - 256 + host.start, args.len())),
+        ("DEVICE_WAIT, 32768 bytes behind", &pair.bytes(pair.layout.split().device_wait(), 4)),
+    ];
+    golden("split", title, &parts);
 }
 
 /// Section TASKS of an offer.

@@ -25,7 +25,8 @@ fn preamble() {
         fingerprint: 0xFEDC_BA98_7654_3210,
         spin_us: 12,
         sleep_us: 13,
-        reserved: [0; 8],
+        split: 14,
+        reserved: [0; 7],
     };
     golden("preamble", "Preamble (abi §3.1)", &[("", &wire!(preamble))]);
 }

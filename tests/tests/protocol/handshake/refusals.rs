@@ -202,7 +202,7 @@ fn features_that_the_host_requires_and_the_image_lacks_are_refused() {
     let mut b = Bench::new();
     b.preamble(|p| p.features_required = feature::DOORBELL | feature::TICKETS);
     b.refuses(Refusal::FEATURES, feature::DOORBELL | feature::TICKETS, PROFILE.features);
-    assert_eq!(b.refusal_text(), "features: required 0x5, available 0x3");
+    assert_eq!(b.refusal_text(), "features: required 0x5, available 0x3; the image has no doorbell");
 }
 
 impl Bench {

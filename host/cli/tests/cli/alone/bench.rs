@@ -44,12 +44,13 @@ fn rows_state_their_spell_and_what_is_beside_them() {
 /// `load_image`, which build further images.
 #[test]
 fn rows_of_copies_tasks_worlds_and_barriers_have_values() {
-    const ROWS: [(&str, Option<&str>); 27] = [
+    const ROWS: [(&str, Option<&str>); 28] = [
         ("copy_dd", Some("memcpy")),
         ("copy_within", Some("memcpy")),
         ("task_call", Some("floor")),
         ("call_pointers", Some("call_empty")),
         ("call_one_processor", Some("asleep")),
+        ("split_call_empty", Some("two lines")),
         ("heap_churn", Some("10 buffers")),
         ("first_put", Some("copy into new memory")),
         ("chain_16", Some("its bytes")),
