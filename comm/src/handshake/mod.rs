@@ -65,6 +65,11 @@ impl core::fmt::Display for Refused {
             Refusal::SECTION => write!(f, "section kind {} is absent, misplaced or too small", self.expected),
             Refusal::QUEUE => write!(f, "queue pair {} is malformed", self.expected),
             Refusal::FEATURES => write!(f, "required {:#x}, available {:#x}", self.expected, self.got),
+            Refusal::TABLE => write!(
+                f,
+                "the image's handlers need {} bytes of table, the window has {} (Options::table)",
+                self.expected, self.got
+            ),
             Refusal::DUPLICATE => write!(f, "entries {} and up of the image share a name", self.expected),
             _ => write!(f, "expected {:#x}, got {:#x}", self.expected, self.got),
         }
