@@ -15,6 +15,7 @@ pub use fault_injector::{FaultInjector, Faults};
 pub use loopback::Loopback;
 
 use crate::ImageFile;
+pub use crate::mapping::{Revocable, WindowFile};
 pub use crate::memory::{FarHeap, Heap};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window};
