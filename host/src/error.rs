@@ -1,9 +1,9 @@
 //! What can go wrong, each with what was expected, what came, and what to do.
 
-use crate::options::missing;
 use crate::{FaultReport, Site};
 use hamr_comm::Never;
 use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::section::{Section, SectionKind};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -234,6 +234,25 @@ impl Error {
         let what = what.into();
         move |source| Self::Os { what, source }
     }
+}
+
+/// The bytes of each section that a window of `has` bytes has no room for, and the options that its size follows from.
+fn missing(layout: &Layout, has: u64) -> String {
+    let short = |section: &Section| {
+        let missing = section.off.saturating_add(section.len).saturating_sub(has).min(section.len);
+        let options = match section.kind {
+            SectionKind::QUEUES => "streams",
+            SectionKind::LINES => "streams, ring, tickets",
+            SectionKind::CHUNKS => "streams, ring, tickets, chunk",
+            SectionKind::TABLE => "table",
+            SectionKind::LOG => "log",
+            SectionKind::TASKS => "tasks, host_chunk",
+            SectionKind::HEAP => "heap, segment",
+            _ => "fixed",
+        };
+        (missing > 0).then(|| format!("{missing} of {} ({options})", section.kind.name()))
+    };
+    layout.sections().iter().filter_map(short).collect::<Vec<_>>().join(", ")
 }
 
 /// What is wrong with a buffer pointer.

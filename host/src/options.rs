@@ -7,7 +7,6 @@ use hamr_comm::abi::layout::{Layout, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::{LogLevel, RingHeader};
-use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::tasks::MAX_TASKS;
 use hamr_comm::handshake::IdlePolicy;
 use hamr_comm::registry::Table;
@@ -247,7 +246,6 @@ impl Options {
             // No device of this library writes one.
             trace: 0,
             heap: self.heap.checked_next_multiple_of(64).map_or(u64::MAX, |heap| heap.saturating_add(self.segment)),
-            ..Plan::default()
         }
     }
 }
@@ -278,25 +276,6 @@ pub(crate) fn plan_of(options: &Options) -> Result<Layout, Error> {
         return Err(Error::InvalidConfig { option: "Options::segment", expected, got: options.segment.to_string() });
     }
     Layout::plan(&options.plan()).map_err(|why| refused_plan(options, why))
-}
-
-/// The bytes of each section that a window of `has` bytes has no room for, and the options that its size follows from.
-pub(crate) fn missing(layout: &Layout, has: u64) -> String {
-    let short = |section: &Section| {
-        let missing = section.off.saturating_add(section.len).saturating_sub(has).min(section.len);
-        let options = match section.kind {
-            SectionKind::QUEUES => "streams",
-            SectionKind::LINES => "streams, ring, tickets",
-            SectionKind::CHUNKS => "streams, ring, tickets, chunk",
-            SectionKind::TABLE => "table",
-            SectionKind::LOG => "log",
-            SectionKind::TASKS => "tasks, host_chunk",
-            SectionKind::HEAP => "heap, segment",
-            _ => "fixed",
-        };
-        (missing > 0).then(|| format!("{missing} of {} ({options})", section.kind.name()))
-    };
-    layout.sections().iter().filter_map(short).collect::<Vec<_>>().join(", ")
 }
 
 /// Which option a plan was refused for.

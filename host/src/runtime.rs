@@ -28,6 +28,8 @@ pub(crate) struct Launched {
     pub(crate) link: Box<dyn Link>,
     /// What it was loaded with.
     pub(crate) image: Option<ImageFile>,
+    /// With the sizes of its window.
+    pub(crate) options: Options,
     /// Bytes of its window.
     pub(crate) window_len: u64,
     /// When its start began, without the search for its image.
@@ -131,7 +133,7 @@ impl Runtime {
             _ => options,
         };
         let given = Some(image.clone()).filter(|_| is_theirs);
-        let Launched { link, image, begin, .. } = self.launch(spec, image, &options)?;
+        let Launched { link, image, options, begin, .. } = self.launch(spec, image, &options)?;
         // Of a device that others have started, its texts and names.
         let image = image.or_else(|| link.image()).or_else(|| given?.as_it_is());
         Node::attach(spec, number, link, image, options, begin, self.services.clone())
@@ -161,7 +163,7 @@ impl Runtime {
         if let Some(image) = &image {
             say(&debugger.command(image, *port))?;
         }
-        let Launched { link, image, begin, .. } = start(&**launcher, spec, argument, image, &options)?;
+        let Launched { link, image, options, begin, .. } = start(&**launcher, spec, argument, image, &options)?;
         Ok(Node::attach(spec, number, link, image, options, begin, self.services.clone())?)
     }
 
@@ -228,11 +230,13 @@ fn start(
     options: &Options,
 ) -> Result<Launched, Error> {
     let begin = Instant::now();
-    let std::ops::Range { start: heap_off, end: window_len } = plan_of(options)?.heap();
-    let Options { cpu, start_deadline, silence, .. } = *options;
+    let window = image.as_ref().map_or(Ok(None), |image| launcher.window_of(argument, image))?;
+    let options = window.map_or_else(|| Ok(options.clone()), |bytes| options.clone().in_window(bytes))?;
+    let std::ops::Range { start: heap_off, end: window_len } = plan_of(&options)?.heap();
+    let Options { cpu, start_deadline, silence, .. } = options;
     let image_file = image.as_ref();
     let request =
         LaunchRequest { device, argument, image: image_file, window_len, heap_off, cpu, start_deadline, silence };
     let link = launcher.launch(&request)?;
-    Ok(Launched { link, image, window_len, begin })
+    Ok(Launched { link, image, options, window_len, begin })
 }

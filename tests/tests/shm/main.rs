@@ -14,6 +14,7 @@ mod relay;
 mod relay_ends;
 mod serve;
 mod sleep;
+mod small;
 mod start;
 mod stopped;
 mod tcp;

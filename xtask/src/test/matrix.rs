@@ -24,13 +24,14 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 14] = [
+const ROWS: [[&str; 4]; 15] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
     ["qemu", "mapped", "x86_64", "qemu x86_64"],
     ["qemu", "mapped", "aarch64", "qemu aarch64"],
     ["microvm", "mapped", "x86_64", "qemu microvm"],
+    ["qemu, no bus", "mapped", "arm", "qemu arm"],
     ["thread, polls", "message", "this machine", "host mirrored::polling"],
     ["thread, sleeps", "message", "this machine", "host mirrored::sleeping"],
     ["socket pair", "message", "this machine", "host mirrored::streamed"],
