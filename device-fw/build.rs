@@ -8,7 +8,7 @@ fn main() {
     let is = |name: &str, values: &[&str]| std::env::var(name).is_ok_and(|value| values.contains(&&*value));
     if hamr_linker::bare()
         && set("CARGO_FEATURE_IMAGE")
-        && is("CARGO_CFG_TARGET_ARCH", &["x86_64", "aarch64", "riscv64"])
+        && is("CARGO_CFG_TARGET_ARCH", &["x86_64", "aarch64", "riscv64", "arm"])
     {
         println!("cargo::rustc-cfg=hamr_machine");
     }

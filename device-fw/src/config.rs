@@ -13,6 +13,8 @@ pub struct Config {
     /// Bytes of the longest arguments and result of a call, for which bare metal reserves memory: 16 KiB
     /// at least, and 1 GiB at most. Hosted, they may be as long as the window.
     pub longest_message: usize,
+    /// Bytes of memory for the window, in whole pages of 4 KiB: on a board without a card, where bare metal reserves it. 0: none.
+    pub window: usize,
     /// Bytes of memory for modules, in whole pages of 4 KiB: what bare metal reserves. Hosted, a module
     /// may be no longer.
     #[cfg(feature = "modules")]
@@ -39,6 +41,7 @@ impl Config {
         on_fault: OnFault::Continue,
         longest_call_ms: 0,
         longest_message: MAX_MESSAGE,
+        window: 0,
         #[cfg(feature = "modules")]
         modules: if cfg!(hamr_bare) { 256 << 10 } else { 64 << 20 },
         // A system maps a stack's pages when they are used first; bare metal has all of them.
@@ -61,6 +64,13 @@ impl Config {
             "hamr: `longest_message` is at least 16384, which every device takes, and at most 1 GiB"
         );
         self.longest_message
+    }
+
+    /// Bytes of the window. A constant likewise.
+    #[doc(hidden)]
+    pub const fn window(&self) -> usize {
+        assert!(self.window.is_multiple_of(4096), "hamr: `window` is whole pages of 4096 bytes");
+        self.window
     }
 }
 

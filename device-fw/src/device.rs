@@ -2,6 +2,7 @@
 
 use crate::idle::IdleState;
 use crate::{Board, crash};
+use core::task::Waker;
 use hamr_comm::abi::preamble::{feature, word};
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::section::SectionKind;
@@ -24,6 +25,23 @@ const NO_MORE_WORK: u32 = 16;
 /// Rounds without work between two steps of `alive`: a quarter of a second at most, when each of
 /// them is a timed sleep.
 const BEAT_MASK: u32 = 0xFF;
+
+/// Rounds of [`Device::serving`] between two turns of other tasks.
+const TURN: u32 = 64;
+/// Microseconds between its turns where no notification ends them.
+const IDLE_US: u32 = 500;
+
+/// What is between a round that found nothing and the next.
+enum Rest {
+    /// The next round begins at once.
+    None,
+    /// Also, but other threads of this processor may go first.
+    Poll,
+    /// [`Board::idle`].
+    Idle,
+    /// [`Board::sleep`] of so many microseconds, and [`Device::woken`].
+    Sleep(u32),
+}
 
 /// What one [`Device::poll`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -321,6 +339,22 @@ impl<'s, B: Board> Device<'s, B> {
 
     /// A round found nothing.
     fn rest(&mut self) {
+        match self.next_rest() {
+            Rest::None => {}
+            // A poll of an image without a system needs no pause: its rounds are long.
+            Rest::Poll if cfg!(hamr_bare) => {}
+            Rest::Poll => patience::rest(),
+            Rest::Idle => self.board.idle(self.idle_rounds),
+            Rest::Sleep(us) => {
+                self.board.sleep(us);
+                self.woken();
+            }
+        }
+    }
+
+    /// What to do between a round that found nothing and the next.
+    #[inline(always)]
+    fn next_rest(&mut self) -> Rest {
         // The count continues below its largest value, so that the heartbeat continues, too.
         self.idle_rounds = self.idle_rounds.checked_add(1).unwrap_or(u32::MAX - BEAT_MASK);
         if self.idle_rounds & BEAT_MASK == 0 {
@@ -330,21 +364,19 @@ impl<'s, B: Board> Device<'s, B> {
             State::Serving(poller) if self.idle_state.is_notified() => poller,
             State::Serving(poller) => {
                 poller.slept();
-                return self.board.idle(self.idle_rounds);
+                return Rest::Idle;
             }
-            _ => return self.board.idle(self.idle_rounds),
+            _ => return Rest::Idle,
         };
         if self.idle_rounds == NO_MORE_WORK {
             notify_of_replies(poller, &mut self.board);
         }
         if !self.idle_state.is_due(self.idle_rounds) {
-            return;
+            return Rest::None;
         }
-        let Ok(own) = poller.window().word(poller.wait_word()) else { return };
+        let Ok(own) = poller.window().word(poller.wait_word()) else { return Rest::None };
         match self.idle_state.next::<B::Order>(own, self.board.micros()) {
-            // A poll of an image without a system needs no pause: its rounds are long.
-            IdleStep::Poll if cfg!(hamr_bare) => {}
-            IdleStep::Poll => patience::rest(),
+            IdleStep::Poll => return Rest::Poll,
             IdleStep::PrepareWait => {
                 // A policy without polls, or a clock in large steps, comes here before `NO_MORE_WORK`.
                 notify_of_replies(poller, &mut self.board);
@@ -353,17 +385,60 @@ impl<'s, B: Board> Device<'s, B> {
             }
             // The host does not notify of everything: it may have closed this epoch.
             IdleStep::Sleep if poller.host_is_gone() => self.idle_state.cancel_wait(own),
-            IdleStep::Sleep => {
-                if let Some(us) = poller.longest_sleep(self.idle_state.longest_us(), self.board.micros()) {
-                    self.board.sleep(us);
+            IdleStep::Sleep => match poller.longest_sleep(self.idle_state.longest_us(), self.board.micros()) {
+                Some(us) => return Rest::Sleep(us),
+                None => self.woken(),
+            },
+        }
+        Rest::None
+    }
+
+    /// A sleep is over, for whatever reason.
+    #[inline(always)]
+    fn woken(&mut self) {
+        let State::Serving(poller) = &mut self.state else { return };
+        if let Ok(own) = poller.window().word(poller.wait_word()) {
+            self.idle_state.cancel_wait(own);
+        }
+        poller.slept();
+        self.beat();
+    }
+
+    /// [`Self::serve`] as a future, for a task of an executor, such as embassy's. In place of a sleep it is pending, and
+    /// [`Board::wake`] wakes its task. Between messages it gives way to other tasks; a handler runs to its end.
+    pub fn serving(&mut self) -> impl Future<Output = core::convert::Infallible> + use<'_, 's, B> {
+        let mut sleeps = false;
+        core::future::poll_fn(move |cx| {
+            if core::mem::take(&mut sleeps) {
+                self.woken();
+            }
+            sleeps = self.turn(cx.waker());
+            core::task::Poll::Pending
+        })
+    }
+
+    /// Some rounds; then the waker is told, or the board to tell it. Does the device sleep until then?
+    fn turn(&mut self, waker: &Waker) -> bool {
+        for _ in 0..TURN {
+            if let Progress::Worked(_) = self.poll() {
+                self.found();
+                continue;
+            }
+            match self.next_rest() {
+                Rest::None | Rest::Poll => {}
+                Rest::Idle if self.idle_rounds <= TURN => {}
+                Rest::Idle => {
+                    self.board.wake(waker, IDLE_US);
+                    return false;
                 }
-                if let Ok(own) = poller.window().word(poller.wait_word()) {
-                    self.idle_state.cancel_wait(own);
+                Rest::Sleep(us) => {
+                    self.board.wake(waker, us);
+                    return true;
                 }
-                poller.slept();
-                self.beat();
             }
         }
+        waker.wake_by_ref();
+        false
     }
 
     /// Steps `alive` while the device serves: before, it may not write the window.

@@ -24,7 +24,10 @@
 #[cfg(not(hamr_bare))]
 extern crate std;
 
-#[cfg(all(hamr_bare, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(all(
+    hamr_bare,
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64", target_arch = "arm")
+))]
 pub mod arch;
 #[cfg(hamr_machine)]
 pub mod bare;
@@ -34,14 +37,20 @@ mod crash;
 mod device;
 #[cfg(any(
     not(hamr_bare),
-    all(feature = "image", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
+    all(
+        feature = "image",
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64", target_arch = "arm")
+    )
 ))]
 pub mod hal;
 #[cfg(not(hamr_bare))]
 pub mod hosted;
 mod idle;
 pub mod log;
-#[cfg(all(hamr_bare, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(all(
+    hamr_bare,
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64", target_arch = "arm")
+))]
 pub mod pci;
 
 #[cfg(any(all(hamr_machine, feature = "world"), not(hamr_bare)))]
@@ -190,6 +199,17 @@ macro_rules! __entry_point {
             $crate::__claim_ranges!(CONFIG.claims);
             static SCRATCH: $crate::bare::Scratch<{ CONFIG.scratch() }> = $crate::bare::Scratch::new([0; _]);
             $crate::bare::main::<$board, { CONFIG.task_count() }>((CONFIG.at_start)(CONFIG), &SCRATCH)
+        }
+        /// A host looks for it in the image's file.
+        #[allow(non_upper_case_globals, reason = "abi §10")]
+        #[unsafe(no_mangle)]
+        #[unsafe(link_section = ".hamr.window")]
+        static hamr_window: $crate::bare::WindowMemory<{ $crate::__config!($($field = $value),*).window() }> =
+            $crate::bare::WindowMemory::new();
+        /// Called by boards without a card.
+        #[unsafe(no_mangle)]
+        fn __hamr_reserved_window() -> (::core::ptr::NonNull<u8>, usize) {
+            hamr_window.place()
         }
         /// Called by the runtime's fault paths.
         #[unsafe(no_mangle)]

@@ -3,6 +3,7 @@
 use crate::{FaultReport, Site};
 use hamr_comm::Never;
 use hamr_comm::abi::layout::Layout;
+use hamr_comm::abi::section::{Section, SectionKind};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -111,8 +112,9 @@ pub enum Error {
     },
     /// The link's window is shorter than the options need.
     #[error(
-        "device {device}: expected a window of at least {needed} bytes, got {has}; ask for less heap or fewer streams (Options), or \
-         give the device more memory"
+        "device {device}: expected a window of at least {needed} bytes, got {has}{}{missing}; ask for less heap or fewer \
+         streams (Options), or give the device more memory",
+        if missing.is_empty() { "" } else { ", without room for " }
     )]
     WindowTooShort {
         /// Its name.
@@ -121,6 +123,9 @@ pub enum Error {
         needed: u64,
         /// Bytes of the window.
         has: u64,
+        /// The bytes of each section that it has no room for, with the options that shrink it; empty where the window is too short for
+        /// what it was before.
+        missing: String,
     },
     /// No room in the device's heap.
     #[error(
@@ -217,7 +222,7 @@ pub enum Error {
 impl Error {
     /// The error for a window too short for `layout`.
     pub(crate) fn too_short(device: &str, layout: &Layout, has: u64) -> Self {
-        Self::WindowTooShort { device: device.into(), needed: layout.window_len(), has }
+        Self::WindowTooShort { device: device.into(), needed: layout.window_len(), has, missing: missing(layout, has) }
     }
 
     pub(crate) fn os(what: impl Into<String>) -> impl FnOnce(rustix::io::Errno) -> Self {
@@ -229,6 +234,25 @@ impl Error {
         let what = what.into();
         move |source| Self::Os { what, source }
     }
+}
+
+/// The bytes of each section that a window of `has` bytes has no room for, and the options that its size follows from.
+fn missing(layout: &Layout, has: u64) -> String {
+    let short = |section: &Section| {
+        let missing = section.off.saturating_add(section.len).saturating_sub(has).min(section.len);
+        let options = match section.kind {
+            SectionKind::QUEUES => "streams",
+            SectionKind::LINES => "streams, ring, tickets",
+            SectionKind::CHUNKS => "streams, ring, tickets, chunk",
+            SectionKind::TABLE => "table",
+            SectionKind::LOG => "log",
+            SectionKind::TASKS => "tasks, host_chunk",
+            SectionKind::HEAP => "heap, segment",
+            _ => "fixed",
+        };
+        (missing > 0).then(|| format!("{missing} of {} ({options})", section.kind.name()))
+    };
+    layout.sections().iter().filter_map(short).collect::<Vec<_>>().join(", ")
 }
 
 /// What is wrong with a buffer pointer.

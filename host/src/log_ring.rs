@@ -148,7 +148,7 @@ impl Cursor {
 /// Sets the level of the wanted lines. It may be set before the first offer, so that it applies to
 /// the device's first lines.
 pub(crate) fn set_level(window: &Window<Shared>, section: Option<Section>, level: LogLevel) {
-    if let Some(section) = section
+    if let Some(section) = section.filter(|section| section.len >= RingHeader::BYTES)
         && let Ok(word) = window.word(section.off + RingHeader::LEVEL)
     {
         word.store(level.0);

@@ -5,9 +5,11 @@
 // last window over it is gone.
 
 use crate::Error;
+use crate::memfd::make_window;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_qemu::origin::{InOneProcess, register};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::ptr::NonNull;
@@ -52,6 +54,85 @@ impl Drop for Mapping {
     }
 }
 
+/// A file that windows can be mapped from, for a [`Link`](crate::link::Link) of one's own: no other program can shrink it, which would end this
+/// one by a signal.
+///
+/// ```
+/// use hamr::link::WindowFile;
+/// let file = WindowFile::new("my-board", 1 << 20)?;      // for the device's process: a file, AsFd
+/// let (window, _) = file.map(0, 1 << 20)?;
+/// let (theirs, map) = file.map(4096, 4096)?;
+/// window.write_bytes(4096, b"hello")?;
+/// let mut seen = [0; 5];
+/// theirs.read_bytes(0, &mut seen)?;
+/// assert_eq!(&seen, b"hello");
+/// map.revoke()?;                                          // Link::release: stores do not reach the file any more
+/// theirs.read_bytes(0, &mut seen)?;
+/// assert_eq!(seen, [0; 5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct WindowFile {
+    file: OwnedFd,
+    /// `None`: a device, which refuses mappings that it does not have.
+    len: Option<u64>,
+}
+
+impl WindowFile {
+    /// A new file in memory, of zeros, that nobody can shrink or grow, for a device of this name.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn new(device: &str, len: u64) -> Result<Self, Error> {
+        Ok(Self { file: make_window(device, len)?, len: Some(len) })
+    }
+
+    /// A file that is there: one in memory that is sealed against shrinking, a character device (`/dev/uio0`), or one of sysfs (a
+    /// function's `resource2`).
+    ///
+    /// # Errors
+    /// It is another kind of file.
+    pub fn of(file: OwnedFd) -> Result<Self, Error> {
+        const SYSFS: u64 = 0x6265_6572;
+        let facts = rustix::fs::fstat(&file).map_err(Error::os("looking at the file of a window"))?;
+        if FileType::from_raw_mode(facts.st_mode) == FileType::CharacterDevice {
+            return Ok(Self { file, len: None });
+        }
+        let is_sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+        if is_sealed || rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type as u64 == SYSFS) {
+            return Ok(Self { file, len: Some(facts.st_size.unsigned_abs()) });
+        }
+        let source = std::io::Error::other("expected a file that no program can shrink: sealed, a device, or of sysfs");
+        Err(Error::Os { what: "mapping a window".into(), source })
+    }
+
+    /// Maps `len` bytes from `off` on, a multiple of the page size, and returns what ends the mapping while windows over it exist.
+    ///
+    /// # Errors
+    /// The file does not have these bytes, or the system refuses.
+    pub fn map(&self, off: u64, len: u64) -> Result<(Window<Shared>, Revocable), Error> {
+        Self::check_in(self.len.unwrap_or(u64::MAX), off, len)?;
+        map_revocable(&self.file, off, len, true)
+    }
+
+    fn check_in(has: u64, off: u64, len: u64) -> Result<(), Error> {
+        match off.checked_add(len) {
+            Some(end) if end <= has => Ok(()),
+            _ => {
+                let source =
+                    std::io::Error::other(format!("expected a file of at least {off} + {len} bytes, got {has}"));
+                Err(Error::Os { what: "mapping a window".into(), source })
+            }
+        }
+    }
+}
+
+impl AsFd for WindowFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 /// Maps the first `len` bytes of the file behind `fd`, which must be sealed against shrinking, or
 /// be a file that only the caller could shrink. `writable` false maps read-only: a later write
 /// through the window would fault, so only readers use it.
@@ -66,12 +147,31 @@ pub(crate) fn map_window_at(fd: impl AsFd, off: u64, len: u64, writable: bool) -
 }
 
 /// Ends a mapping while windows over it exist.
-pub(crate) struct Revocable(Arc<Mapping>);
+pub struct Revocable(Arc<Mapping>);
+
+impl std::fmt::Debug for Revocable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a mapping of {} bytes", self.0.len)
+    }
+}
 
 impl Revocable {
     /// Replaces the file's memory by zeros of this program's own. The file then has one user less.
-    pub(crate) fn revoke(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// The system has no mapping to spare.
+    pub fn revoke(&self) -> Result<(), Error> {
         self.0.replace_by_zeros().map_err(Error::os("letting go of a mapping"))
+    }
+
+    /// Replaces the memory by that of another file, from `off` on, for a device that is back with other memory. Not by that of a character device.
+    ///
+    /// # Errors
+    /// As [`WindowFile::map`].
+    pub fn replace(&self, file: &WindowFile, off: u64) -> Result<(), Error> {
+        // Of a device, only the system knows what it has, and where it refuses, nothing is mapped any more.
+        WindowFile::check_in(file.len.unwrap_or(0), off, self.0.len as u64)?;
+        self.restore(&file.file, off)
     }
 
     /// Replaces the memory by that of another file, from `off` on, for a device whose own memory is
@@ -169,4 +269,30 @@ fn own(
     // and a host makes no device window.
     let window = unsafe { Window::new(base, bytes, mapping) };
     Ok((window.share(), revocable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_can_be_shrunk_and_bytes_that_are_not_there_are_refused() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(8192).expect("room");
+        let error = WindowFile::of(file.into()).expect_err("it can be shrunk").to_string();
+        assert!(error.contains("no program can shrink"), "{error}");
+        let file = WindowFile::new("test", 8192).expect("a file");
+        let copy = file.as_fd().try_clone_to_owned().expect("a descriptor");
+        let same = WindowFile::of(copy).expect("it is sealed");
+        for (off, len) in [(0, 8193), (4096, 4097), (u64::MAX, 1), (1 << 63, 1 << 63)] {
+            assert!(same.map(off, len).is_err(), "{off} {len}");
+        }
+        let (window, map) = same.map(4096, 4096).expect("there");
+        window.write_bytes(0, &[7]).expect("inside");
+        map.replace(&file, 0).expect("as long");
+        let mut seen = [1];
+        window.read_bytes(0, &mut seen).expect("inside");
+        assert_eq!(seen, [0]);
+        assert!(map.replace(&WindowFile::new("short", 4095).expect("a file"), 0).is_err());
+    }
 }

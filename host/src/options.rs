@@ -7,7 +7,7 @@ use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::layout::{Layout, Placement, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;
-use hamr_comm::abi::rings::LogLevel;
+use hamr_comm::abi::rings::{LogLevel, RingHeader};
 use hamr_comm::abi::tasks::MAX_TASKS;
 use hamr_comm::handshake::IdlePolicy;
 use hamr_comm::registry::Table;
@@ -47,6 +47,10 @@ pub struct Options {
     /// Tasks of this device may call handlers of the runtime's other devices, through the host
     /// (`task.sync(NodeId(n), …)`).
     pub relay: bool,
+    /// Bytes for the device's table of handlers: 16, and for each handler 40 and its name's.
+    pub table: u64,
+    /// Bytes of the ring of log lines, a power of two from 1024 to 1 GiB; 0: the device's lines are lost.
+    pub log: u64,
     /// Bytes of the device's heap.
     pub heap: u64,
     /// Bytes behind the heap, a multiple of 4096, that no buffer is in: the segment of a rank
@@ -114,6 +118,8 @@ impl Default for Options {
             serve_in_wait: true,
             host_chunk: plan.host_chunk,
             relay: false,
+            table: plan.table,
+            log: plan.log - RingHeader::BYTES,
             heap: plan.heap,
             segment: 0,
             max_buffers: 1 << 16,
@@ -135,6 +141,56 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Options for a device whose window has `bytes`, such as that of a microcontroller: other sections take at most half of it, as far
+    /// as they can, and the heap the rest. Tasks cannot call the host, and in a window below some 64 KiB the device's log lines are lost.
+    ///
+    /// # Errors
+    /// The window is shorter than the least.
+    pub fn for_window(bytes: u64) -> Result<Self, Error> {
+        const LEAST: (u32, u32, u32, u32, u64, u64) = (1, 8, 1, 64, 1536, 0);
+        let pages = bytes & !4095;
+        let of = |(streams, ring, tickets, chunk, table, log)| Self {
+            streams: Some(streams),
+            ring,
+            tickets,
+            chunk,
+            table,
+            log,
+            tasks: 0,
+            heap: 0,
+            ..Self::default()
+        };
+        let with = |options: &Self, heap| Self { heap, ..options.clone() };
+        let begins = |options: &Self| plan_of(options, false).map(|plan| plan.heap().start);
+        let halves =
+            [(8, 128, 8, 1024, 64 << 10, 64 << 10), (4, 32, 4, 256, 16 << 10, 8 << 10), (2, 16, 2, 128, 4096, 1024)];
+        let fits = |options: &Self| begins(options).is_ok_and(|at| at <= pages / 2);
+        let options = halves.into_iter().map(of).find(fits).unwrap_or_else(|| of(LEAST));
+        // How long it is decides where sections begin, the heap too.
+        let rest = |heap| {
+            let rest = with(&options, pages.checked_sub(begins(&with(&options, heap)).ok()?)?);
+            plan_of(&rest, false).is_ok_and(|plan| plan.window_len() <= pages).then_some(rest)
+        };
+        match [0, pages].into_iter().find_map(rest) {
+            Some(options) => Ok(options),
+            None => Err(Error::too_short("of the window", &plan_of(&options, false)?, bytes)),
+        }
+    }
+
+    /// These, in a window of `bytes`: its own sizes where these have all the defaults'.
+    pub(crate) fn in_window(self, bytes: u64) -> Result<Self, Error> {
+        let default = Self::default();
+        let Self { streams, ring, tickets, chunk, tasks, host_chunk, table, log, heap, segment, .. } = default;
+        let same = Self { streams, ring, tickets, chunk, tasks, host_chunk, table, log, heap, segment, ..self.clone() }
+            == self;
+        if !same || bytes == 0 {
+            return Ok(self);
+        }
+        let Self { streams, ring, tickets, chunk, tasks, host_chunk, table, log, heap, segment, .. } =
+            Self::for_window(bytes)?;
+        Ok(Self { streams, ring, tickets, chunk, tasks, host_chunk, table, log, heap, segment, ..self })
+    }
+
     /// How long a side polls without result before it sleeps; `None`: for ever.
     pub(crate) fn spin_time(&self) -> Option<Duration> {
         match self.wait {
@@ -191,8 +247,12 @@ impl Options {
             tasks: self.tasks,
             host_chunk: self.host_chunk,
             host_table: self.host_handlers().wire_len(),
+            table: self.table,
+            log: if self.log == 0 { 0 } else { self.log.saturating_add(RingHeader::BYTES) },
+            // No device of this library writes one.
+            trace: 0,
+            placement: Placement::Coherent,
             heap: self.heap.checked_next_multiple_of(64).map_or(u64::MAX, |heap| heap.saturating_add(self.segment)),
-            ..Plan::default()
         }
     }
 
@@ -225,6 +285,10 @@ pub(crate) fn plan_of(options: &Options, host_memory: bool) -> Result<Layout, Er
         let (expected, got) = (format!("1 to {limit}"), streams.to_string());
         return Err(Error::InvalidConfig { option: "Options::streams", expected, got });
     }
+    if (1..u64::from(RingHeader::MAX_FRAME)).contains(&options.log) || options.log > 1 << 30 {
+        let expected = format!("0, or {} to {}", RingHeader::MAX_FRAME, 1 << 30);
+        return Err(Error::InvalidConfig { option: "Options::log", expected, got: options.log.to_string() });
+    }
     if !options.segment.is_multiple_of(4096) || options.segment >= WireBuffer::MAX_LEN {
         let expected = format!("a multiple of 4096 below {}", WireBuffer::MAX_LEN);
         return Err(Error::InvalidConfig { option: "Options::segment", expected, got: options.segment.to_string() });
@@ -235,13 +299,13 @@ pub(crate) fn plan_of(options: &Options, host_memory: bool) -> Result<Layout, Er
 /// Which option a plan was refused for.
 pub(crate) fn refused_plan(options: &Options, why: PlanError) -> Error {
     let streams = options.streams();
-    let &Options { ring, tickets, chunk, tasks, host_chunk, heap, .. } = options;
+    let &Options { ring, tickets, chunk, tasks, host_chunk, table, heap, .. } = options;
     let longest = QueueDescriptor::MAX_RING;
     let (option, expected, got) = match why {
         PlanError::TooLarge => (
-            "Options::{heap, streams, ring, tickets, chunk}",
+            "Options::{heap, table, streams, ring, tickets, chunk}",
             "at most 2^64 bytes of window, 4 GiB of them slots".into(),
-            format!("{heap}, {streams}, {ring}, {tickets}, {chunk}"),
+            format!("{heap}, {table}, {streams}, {ring}, {tickets}, {chunk}"),
         ),
         PlanError::Malformed if !ring.is_power_of_two() || !(2..=longest).contains(&ring) => {
             ("Options::ring", format!("a power of two from 2 to {longest}"), ring.to_string())

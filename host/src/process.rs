@@ -170,14 +170,22 @@ pub(crate) fn pin(thread: Pid, cpu: usize) -> Result<(), Error> {
 /// Starts one epoch of an image. What it waits for besides the system has so long.
 type Start = Box<dyn Fn(&ImageFile, Duration) -> Result<Process, Error> + Send + Sync>;
 
+/// What the window is in.
+pub(crate) enum Memory {
+    /// The memory of a world.
+    World,
+    /// A file of its own, which another process can map.
+    File(Arc<OwnedFd>),
+    /// A part of a file, or more than one.
+    Part,
+}
+
 /// The link to such a device.
 pub(crate) struct ProcessLink {
     kind: &'static str,
     window: Window<Shared>,
     doorbells: Arc<Doorbells>,
-    /// The window's memory, where that is all: of a rank it is not.
-    memory: Option<Arc<OwnedFd>>,
-    is_rank: bool,
+    memory: Memory,
     /// As [`Capabilities::host_memory`].
     host_memory: bool,
     present: Mutex<Present>,
@@ -228,7 +236,7 @@ impl ProcessLink {
         request: &LaunchRequest<'_>,
         window: Window<Shared>,
         doorbells: Arc<Doorbells>,
-        memory: Option<Arc<OwnedFd>>,
+        memory: Memory,
         start: impl Fn(&ImageFile, Duration) -> Result<Process, Error> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let device = request.device;
@@ -243,9 +251,8 @@ impl ProcessLink {
             kind,
             window,
             doorbells,
-            is_rank: memory.is_none(),
+            memory: if request.host_memory.is_some() { Memory::Part } else { memory },
             host_memory: request.host_memory.is_some(),
-            memory: memory.filter(|_| request.host_memory.is_none()),
             present: Mutex::new(Present { process, starts: false, asked: None }),
             started: Condvar::new(),
             end,
@@ -288,7 +295,8 @@ impl Link for ProcessLink {
         self.kind
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { doorbell: true, world: self.is_rank, host_memory: self.host_memory, ..Capabilities::default() }
+        let world = matches!(self.memory, Memory::World);
+        Capabilities { doorbell: true, world, host_memory: self.host_memory, ..Capabilities::default() }
     }
     fn window(&self) -> &Window<Shared> {
         &self.window
@@ -345,12 +353,13 @@ impl Link for ProcessLink {
         }
     }
     fn host_ends(&self) -> Option<HostEnds> {
+        let Memory::File(memory) = &self.memory else { return None };
         let [notified, device] = self.doorbells.for_host().ok()?;
-        let memory = rustix::io::fcntl_dupfd_cloexec(self.memory.as_ref()?, 0).ok()?;
+        let memory = rustix::io::fcntl_dupfd_cloexec(memory, 0).ok()?;
         Some(HostEnds { memory, notified, device, process: self.end() })
     }
     fn set_image(&self, image: &ImageFile) -> Result<(), String> {
-        if self.memory.is_none() {
+        if matches!(self.memory, Memory::World) {
             return Err("a rank of a world keeps its image".into());
         }
         *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image.clone();
@@ -422,7 +431,7 @@ mod tests {
             silence: SOON,
         };
         let (window, doorbells) = (Window::private(4096).share(), Arc::new(Doorbells::new().expect("descriptors")));
-        let link = ProcessLink::start("sleeps", &request, window, doorbells, None, start);
+        let link = ProcessLink::start("sleeps", &request, window, doorbells, Memory::World, start);
         (link.expect("it starts"), asked, go)
     }
 

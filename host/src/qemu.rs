@@ -1,6 +1,7 @@
-//! Bare-metal images in QEMU: the window is the memory of a PCI card that both sides map.
+//! Bare-metal images in QEMU: the window is the memory of a PCI card that both sides map, or of a machine without a bus a part of its
+//! main memory.
 //!
-//! `qemu:x86_64`, `qemu:aarch64` and `qemu:riscv64` are there in every runtime. A machine of one's
+//! `qemu:x86_64`, `qemu:aarch64`, `qemu:riscv64` and `qemu:arm` are there in every runtime. A machine of one's
 //! own is a row and a name:
 //!
 //! ```
@@ -18,12 +19,12 @@ use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
 use crate::link::Link;
 use crate::mapping::{map_two, map_window};
 use crate::memfd::{make_host_memory, make_window};
-use crate::process::{Process, ProcessLink, pin};
+use crate::process::{Memory, Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::{Error, ImageFile, Target};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::window::{Shared, Window};
-pub use hamr_qemu::{Exit, Machine};
+pub use hamr_qemu::{Exit, Machine, Place};
 use hamr_qemu::{Run, Started};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -98,7 +99,22 @@ impl Launcher for QemuLauncher {
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
-        let &LaunchRequest { device, window_len, .. } = request;
+        let &LaunchRequest { device, argument, window_len, .. } = request;
+        let machine = self.find(argument)?;
+        if let Place::Memory(base) = machine.window {
+            if request.host_memory.is_some() {
+                let expected = format!("one of mapped, host-driven for {device}");
+                return Err(Error::InvalidConfig { option: "Options::protocol", expected, got: "split".into() });
+            }
+            let len = machine.memory_len();
+            let memfd = Arc::new(make_window(device, len)?);
+            let (off, bytes) = image_window(device, request.image, base, len)?;
+            let whole = map_window(&memfd, len, true)?;
+            let window =
+                whole.part(off, bytes).map_err(|e| Error::Launch { device: device.into(), why: e.to_string() })?;
+            let card = Card { memfd, len, host_memory: None, peer: ALONE, rank_doorbells: [].into() };
+            return self.start_over(request, Memory::Part, window, Arc::new(Doorbells::new()?), card);
+        }
         // What a card's memory must be. No code touches the memory behind the window, so it takes
         // no room.
         let card = window_len.checked_next_power_of_two().ok_or_else(|| Error::InvalidConfig {
@@ -117,7 +133,7 @@ impl Launcher for QemuLauncher {
             }
         };
         let card = Card { memfd, len: card, host_memory, peer: ALONE, rank_doorbells: [].into() };
-        self.start_over(request, Some(card.memfd.clone()), window, Arc::new(Doorbells::new()?), card)
+        self.start_over(request, Memory::File(card.memfd.clone()), window, Arc::new(Doorbells::new()?), card)
     }
 
     fn has_host_memory(&self) -> bool {
@@ -138,12 +154,24 @@ impl Launcher for QemuLauncher {
         Ok(Some(Box::new(Self { machines })))
     }
 
+    fn window_of(&self, argument: &str, image: &ImageFile) -> Result<Option<u64>, Error> {
+        match self.find(argument)?.window {
+            Place::Card => Ok(None),
+            Place::Memory(_) => image.reserved_window().map(|window| Some(window.end - window.start)),
+        }
+    }
+
     fn launch_rank(&self, request: &LaunchRequest<'_>, home: Home) -> Result<Box<dyn Link>, Error> {
+        let machine = self.find(request.argument)?;
+        if machine.window != Place::Card {
+            let why = format!("expected a machine with a card as a rank of a world, {} has none", machine.name);
+            return Err(Error::Launch { device: request.device.into(), why });
+        }
         // The image finds its rank by this number.
         let peer = home.rank.0 as u16 + 1;
         let rank_doorbells = home.rank_doorbells;
         let card = Card { memfd: home.world, len: home.world_len, host_memory: None, peer, rank_doorbells };
-        self.start_over(request, None, home.window, home.doorbells, card)
+        self.start_over(request, Memory::World, home.window, home.doorbells, card)
     }
 }
 
@@ -166,7 +194,7 @@ impl QemuLauncher {
     fn start_over(
         &self,
         request: &LaunchRequest<'_>,
-        memory: Option<Arc<OwnedFd>>,
+        memory: Memory,
         window: Window<Shared>,
         doorbells: Arc<Doorbells>,
         card: Card,
@@ -175,7 +203,17 @@ impl QemuLauncher {
         let machine = *self.find(argument)?;
         let name = device.to_owned();
         let theirs = doorbells.clone();
+        let place = match machine.window {
+            Place::Card => None,
+            Place::Memory(base) => Some((base, image_window(device, request.image, base, card.len)?)),
+        };
         let start = move |image: &ImageFile, limit: Duration| {
+            if let Some((base, place)) = place
+                && image_window(&name, Some(image), base, card.len)? != place
+            {
+                let why = "expected an image with its window where the first has it, got one with another".into();
+                return Err(Error::Launch { device: name.clone(), why });
+            }
             let host_memory = card.host_memory.as_ref().map(|(memory, len)| (memory.as_fd(), *len));
             let run = Run { device: &name, image: &image.path, memory_len: card.len, host_memory, peer: card.peer };
             let cpu = cpu.map(|cpu| (cpu, limit.min(VCPU_TIMEOUT)));
@@ -183,6 +221,24 @@ impl QemuLauncher {
         };
         Ok(Box::new(ProcessLink::start("qemu", request, window, doorbells, memory, start)?))
     }
+}
+
+/// Where an image has its window in a machine's memory, `len` bytes from the address `base` on: its offset and length.
+fn image_window(device: &str, image: Option<&ImageFile>, base: u64, len: u64) -> Result<(u64, u64), Error> {
+    let window = image.map_or(Ok(0..0), ImageFile::reserved_window)?;
+    let off = window.start.checked_sub(base).filter(|off| off.is_multiple_of(64));
+    let is_inside = !window.is_empty() && window.end - base.min(window.end) <= len;
+    off.filter(|_| is_inside).map(|off| (off, window.end - window.start)).ok_or_else(|| Error::Launch {
+        device: device.into(),
+        why: match window.is_empty() {
+            true => "expected an image with a window in its own memory, got one without: say `image!(window = BYTES)`"
+                .into(),
+            false => format!(
+                "expected an image with its window in {base:#x}..{:#x}, got one at {window:#x?}: correct its memory.x",
+                base + len
+            ),
+        },
+    })
 }
 
 fn start(
@@ -198,9 +254,10 @@ fn start(
     // Rank r is peer r + 1.
     let peers: Vec<_> =
         (1..).zip(card.rank_doorbells.iter().map(OwnedFd::as_fd)).filter(|(peer, _)| *peer != card.peer).collect();
-    let all = hamr_qemu::MachineDoorbells { host, machine: own, peers: &peers };
+    let all =
+        (machine.window == Place::Card).then_some(hamr_qemu::MachineDoorbells { host, machine: own, peers: &peers });
     let Started { child, console, server } =
-        hamr_qemu::start(machine, run, image.opened(), &*card.memfd, Some(all)).map_err(fail)?;
+        hamr_qemu::start(machine, run, image.opened(), &*card.memfd, all).map_err(fail)?;
     let exit = machine.exit;
     let process = Process::watch(child, server, move |status| {
         // QEMU has exit codes of its own for its failures, and writes a message with them.

@@ -29,6 +29,8 @@ pub(crate) struct Launched {
     pub(crate) link: Box<dyn Link>,
     /// What it was loaded with.
     pub(crate) image: Option<ImageFile>,
+    /// With the sizes of its window.
+    pub(crate) options: Options,
     /// Bytes of its window.
     pub(crate) window_len: u64,
     /// When its start began, without the search for its image.
@@ -136,7 +138,8 @@ impl Runtime {
         let (launcher, argument) = self.launcher(spec)?;
         let image = resolve(launcher, argument, image)?;
         let host_memory = launcher.has_host_memory();
-        let Launched { link, image, begin, .. } = start(launcher, spec, argument, image, &options, host_memory)?;
+        let Launched { link, image, options, begin, .. } =
+            start(launcher, spec, argument, image, &options, host_memory)?;
         // Of a device that others have started, its texts and names.
         let image = image.or_else(|| link.image()).or_else(|| given?.as_it_is());
         Node::attach(spec, number, link, image, options, begin, self.services.clone())
@@ -167,7 +170,8 @@ impl Runtime {
             say(&debugger.command(image, *port))?;
         }
         let host_memory = launcher.has_host_memory();
-        let Launched { link, image, begin, .. } = start(&**launcher, spec, argument, image, &options, host_memory)?;
+        let Launched { link, image, options, begin, .. } =
+            start(&**launcher, spec, argument, image, &options, host_memory)?;
         Ok(Node::attach(spec, number, link, image, options, begin, self.services.clone())?)
     }
 
@@ -248,9 +252,11 @@ fn start(
 ) -> Result<Launched, Error> {
     Protocol::check(options.protocol, launcher.protocols(), device)?;
     let begin = Instant::now();
-    let layout = plan_of(options, host_memory)?;
+    let window = image.as_ref().map_or(Ok(None), |image| launcher.window_of(argument, image))?;
+    let options = window.map_or_else(|| Ok(options.clone()), |bytes| options.clone().in_window(bytes))?;
+    let layout = plan_of(&options, host_memory)?;
     let std::ops::Range { start: heap_off, end: window_len } = layout.heap();
-    let Options { cpu, start_deadline, silence, .. } = *options;
+    let Options { cpu, start_deadline, silence, .. } = options;
     let (image_file, host_memory) =
         (image.as_ref(), layout.host_memory().map(|host| (host.start, host.end - host.start)));
     let request = LaunchRequest {
@@ -265,5 +271,5 @@ fn start(
         silence,
     };
     let link = by_protocol(&request, launcher.launch(&request)?, options.protocol)?;
-    Ok(Launched { link, image, window_len, begin })
+    Ok(Launched { link, image, options, window_len, begin })
 }

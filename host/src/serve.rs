@@ -248,7 +248,7 @@ impl Keeper {
         let listener = protocol::listen(name)?.ok_or_else(|| {
             fail(format!("expected a name of its own, `serve {name}` runs already; `serve {name} --stop` ends it"))
         })?;
-        let Launched { link, image, window_len, begin } =
+        let Launched { link, image, window_len, begin, .. } =
             runtime.launch_as(&format!("at:{name}"), spec, image, options)?;
         let link = Arc::<dyn Link>::from(link);
         let Some(HostEnds { process, .. }) = link.host_ends() else {

@@ -57,6 +57,8 @@ table! {
     serve_in_wait "HAMR_SERVE_IN_WAIT" "a thread that waits for a task runs what the task calls"
     host_chunk "HAMR_HOST_CHUNK" "bytes of the longest call to the host, a multiple of 64"
     relay "HAMR_RELAY" "tasks may call other devices of the program"
+    table "HAMR_TABLE" "memory for the device's table of handlers"
+    log "HAMR_LOG" "memory for log lines, a power of two; 0: none"
     heap "HAMR_HEAP" "memory for buffers"
     segment "HAMR_SEGMENT" "memory of a rank that no buffer is in, a multiple of 4096"
     max_buffers "HAMR_MAX_BUFFERS" "buffers at once"

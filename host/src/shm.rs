@@ -6,7 +6,7 @@ use crate::launcher::{Home, LaunchRequest, Launcher};
 use crate::link::Link;
 use crate::mapping::{map_two, map_window};
 use crate::memfd::{Processes, make_host_memory, make_window};
-use crate::process::{Process, ProcessLink, pin};
+use crate::process::{Memory, Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::window::{self, InspectError};
 use crate::{Error, ImageFile, Target};
@@ -170,7 +170,10 @@ fn start_over(
 ) -> Result<Box<dyn Link>, Error> {
     let cpu = request.cpu;
     let theirs = doorbells.clone();
-    let memory = greeting.rank.is_none().then(|| greeting.memfd.clone());
+    let memory = match greeting.rank {
+        None => Memory::File(greeting.memfd.clone()),
+        Some(_) => Memory::World,
+    };
     let start =
         move |image: &ImageFile, limit: Duration| start(command(image), spawn, image, &greeting, &theirs, cpu, limit);
     Ok(Box::new(ProcessLink::start("shm", request, window, doorbells, memory, start)?))

@@ -2,7 +2,7 @@
 //! still the same build.
 
 use hamr_comm::fault::Trace;
-use object::{Object, ObjectSection, ObjectSymbol};
+use object::{Object, ObjectSection};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -174,17 +174,6 @@ impl Symbols {
 }
 
 /// Reads the debugging information once for all of `addresses`.
-/// The address and the bytes of a variable in an image's file.
-pub(crate) fn variable(file: &Path, name: &str) -> Result<(u64, u64), String> {
-    let shown = file.display();
-    let bytes = crate::io::read(file).map_err(|e| format!("{shown}: {e}"))?;
-    let elf = object::File::parse(&*bytes).map_err(|e| format!("{shown}: {e}"))?;
-    let mut symbols = elf.symbols();
-    let symbol = symbols.find(|symbol| symbol.name() == Ok(name));
-    let symbol = symbol.ok_or_else(|| format!("expected an image with the symbol `{name}`, {shown} has none"))?;
-    Ok((symbol.address(), symbol.size()))
-}
-
 fn look_up(file: &object::File<'_>, addresses: &[u64]) -> Result<Vec<(u64, Lines)>, addr2line::gimli::Error> {
     let section = |id: SectionId| {
         let data = file.section_by_name(id.name()).and_then(|section| section.data().ok()).unwrap_or_default();

@@ -41,6 +41,7 @@ const ISAS: &[Isa] = &[
         script: include_str!("../scripts/riscv64.x"),
         memory: include_str!("../scripts/memory-riscv64.x"),
     },
+    Isa { name: "arm", script: include_str!("../scripts/arm.x"), memory: include_str!("../scripts/memory-arm.x") },
 ];
 const BODY: &str = include_str!("../scripts/body.x");
 /// The section for log statements: symbols and contents.

@@ -33,7 +33,7 @@ mod version;
 pub use console::{Console, Source};
 pub use error::{Error, SetupCommand};
 pub use folders::folders;
-pub use machine::{Card, Exit, Machine, Run};
+pub use machine::{Card, Exit, Machine, Place, Run};
 pub use packages::Packages;
 pub use program::{Program, Reach, setup};
 pub use server::MachineDoorbells;

@@ -31,10 +31,23 @@ pub struct Machine {
     pub args: &'static [&'static str],
     /// Number of processors that run at the start.
     pub cpus: u32,
-    /// Main memory in MiB. The window is not in it: it is the memory of a PCI card.
+    /// Main memory in MiB.
     pub memory: u32,
+    /// Where the window is.
+    pub window: Place,
     /// How an image ends the machine with a code.
     pub exit: Exit,
+}
+
+/// Where a machine has the memory that the host maps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// On a PCI card.
+    Card,
+    /// It is all of the machine's main memory, which begins at this address. The machine has no bus and no doorbell. Nor may it have
+    /// a second processor, so that QEMU translates it without fences: an x86-64 host keeps the order of loads and stores all the
+    /// same, and no image without a doorbell needs more (abi §7.4).
+    Memory(u64),
 }
 
 /// How QEMU's exit status carries the image's exit code.
@@ -64,7 +77,7 @@ pub struct Run<'a> {
     pub device: &'a str,
     /// The image's file.
     pub image: &'a Path,
-    /// Bytes of the card's memory: a power of two.
+    /// Bytes of the card's memory: a power of two. Of a machine without one, all of [`Machine::memory`].
     pub memory_len: u64,
     /// A second card's memory, whose addresses follow the first one's, and its bytes: a power of two.
     pub host_memory: Option<(BorrowedFd<'a>, u64)>,
@@ -93,6 +106,7 @@ impl Machine {
         args: &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"],
         cpus: 1,
         memory: 64,
+        window: Place::Card,
         exit: Exit::DebugExit,
     };
     /// Arm's `virt`, entered at EL1. GICv2, because its message window needs no tables in memory.
@@ -106,6 +120,7 @@ impl Machine {
         args: &["-semihosting-config", "enable=on,target=native"],
         cpus: 1,
         memory: 64,
+        window: Place::Card,
         exit: Exit::Same,
     };
     /// RISC-V's `virt`, entered in machine mode: without firmware, which would occupy the addresses
@@ -121,10 +136,30 @@ impl Machine {
         args: &["-bios", "none"],
         cpus: 1,
         memory: 64,
+        window: Place::Card,
+        exit: Exit::Same,
+    };
+    /// Arm's MPS2 with a Cortex-M4, whose PSRAM is the main memory.
+    pub const ARM: Self = Self {
+        name: "arm",
+        isa: Isa::ARM32,
+        triple: "thumbv7em-none-eabihf",
+        program: "qemu-system-arm",
+        machine: "mps2-an386",
+        cpu: "",
+        args: &["-semihosting-config", "enable=on,target=native", "-nic", "none"],
+        cpus: 1,
+        memory: 16,
+        window: Place::Memory(0x2100_0000),
         exit: Exit::Same,
     };
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::X86_64, Self::AARCH64, Self::RISCV64];
+    pub const ALL: [Self; 4] = [Self::X86_64, Self::AARCH64, Self::RISCV64, Self::ARM];
+
+    /// Bytes of its main memory.
+    pub fn memory_len(&self) -> u64 {
+        u64::from(self.memory) << 20
+    }
 
     /// The arguments of the program. Every machine gets its command line here.
     ///
@@ -134,8 +169,14 @@ impl Machine {
     pub fn arguments(&self, run: &Run<'_>, card: Card) -> Result<Vec<OsString>, Error> {
         self.check()?;
         let Run { device, image, memory_len, host_memory, .. } = *run;
-        let lens = [Some(memory_len), host_memory.map(|(_, len)| len)];
-        if let Some(len) = lens.into_iter().flatten().find(|len| !len.is_power_of_two() || *len < 4096) {
+        let is_possible = match self.window {
+            Place::Card => memory_len.is_power_of_two() && memory_len >= 4096,
+            Place::Memory(_) => {
+                memory_len == self.memory_len() && matches!(card, Card::Memory(_)) && host_memory.is_none()
+            }
+        };
+        let second = host_memory.map(|(_, len)| len).filter(|len| !len.is_power_of_two() || *len < 4096);
+        if let Some(len) = second.or((!is_possible).then_some(memory_len)) {
             return Err(Error::Memory(len));
         }
         let mut all: Vec<OsString> = Vec::new();
@@ -148,18 +189,25 @@ impl Machine {
         // The same is true with `-icount` or `thread=single`. Hence the machine may have at least
         // two processors, of which one runs. KVM is never chosen: how it runs ring-0 code differs
         // by host.
-        say(&["-accel", "tcg,thread=multi", "-smp", &format!("{},maxcpus={}", self.cpus, self.cpus.max(2))]);
-        say(&["-M", self.machine, "-m", &self.memory.to_string()]);
+        let (most, backend) = match self.window {
+            Place::Card => (self.cpus.max(2), ""),
+            Place::Memory(_) => (self.cpus, ",memory-backend=hamr"),
+        };
+        say(&["-accel", "tcg,thread=multi", "-smp", &format!("{},maxcpus={most}", self.cpus)]);
+        say(&["-M", &[self.machine, backend].concat(), "-m", &self.memory.to_string()]);
         if !self.cpu.is_empty() {
             say(&["-cpu", self.cpu]);
         }
         say(self.args);
+        let backend = |id: &str, memory: i32, len: u64| {
+            format!("memory-backend-file,id={id},mem-path=/proc/self/fd/{memory},size={len},share=on")
+        };
         let plain = |say: &mut dyn FnMut(&[&str]), id: &str, memory: i32, len: u64| {
-            let memory = format!("memory-backend-file,id={id},mem-path=/proc/self/fd/{memory},size={len},share=on");
-            say(&["-object", &memory, "-device", &format!("ivshmem-plain,memdev={id}")]);
+            say(&["-object", &backend(id, memory, len), "-device", &format!("ivshmem-plain,memdev={id}")]);
         };
         match card {
-            Card::Memory(memory) => plain(&mut say, "hamr", memory, memory_len),
+            Card::Memory(memory) if self.window == Place::Card => plain(&mut say, "hamr", memory, memory_len),
+            Card::Memory(memory) => say(&["-object", &backend("hamr", memory, memory_len)]),
             Card::Server(socket) => {
                 say(&["-chardev", &format!("socket,id=hamr,fd={socket}")]);
                 say(&["-device", "ivshmem-doorbell,chardev=hamr,vectors=1"]);
@@ -225,7 +273,7 @@ mod tests {
 
     #[test]
     fn every_row_keeps_atomics_and_has_the_window() {
-        for machine in Machine::ALL.iter().chain([&MICROVM]) {
+        for machine in Machine::ALL.iter().filter(|machine| machine.window == Place::Card).chain([&MICROVM]) {
             let words = words(machine, Card::Memory(17));
             let follows = |option: &str| -> Vec<&str> {
                 let at = words.windows(2).filter(|pair| pair[0] == option);
@@ -279,6 +327,24 @@ mod tests {
         }
         let error = (Machine { machine: "q35,accel=kvm", ..MICROVM }).arguments(&run, Card::Memory(3));
         assert!(matches!(error, Err(Error::Forbidden { .. })), "{error:?}");
+    }
+
+    #[test]
+    fn a_machine_without_a_card_has_the_window_as_its_memory() {
+        let run =
+            Run { device: "d", image: Path::new("/some/image"), memory_len: 16 << 20, host_memory: None, peer: 1 };
+        let words = Machine::ARM.arguments(&run, Card::Memory(17)).expect("a good row");
+        let words: Vec<_> = words.iter().map(|word| word.to_str().expect("UTF-8")).collect();
+        let words = words.join(" ");
+        let object = "memory-backend-file,id=hamr,mem-path=/proc/self/fd/17,size=16777216,share=on";
+        for part in ["-M mps2-an386,memory-backend=hamr -m 16", &format!("-object {object}"), "-smp 1,maxcpus=1"] {
+            assert!(words.contains(part), "{part} in {words}");
+        }
+        assert!(!words.contains("ivshmem"), "{words}");
+        for (memory_len, card) in [(8 << 20, Card::Memory(17)), (16 << 20, Card::Server(17))] {
+            let refused = Machine::ARM.arguments(&Run { memory_len, ..run }, card);
+            assert!(matches!(refused, Err(Error::Memory(n)) if n == memory_len), "{refused:?}");
+        }
     }
 
     #[test]

@@ -93,6 +93,8 @@ const CONTROL_RING: u32 = 4;
 /// Hot slots are this far apart: two cache lines. The second is the slot's own (abi §4.7), and the
 /// adjacent-line prefetcher does not couple two streams.
 const HOT_STRIDE: u64 = 128;
+/// Bytes of sections from which on slots and heap begin on pages (abi §3.5).
+const SMALL: u64 = 64 << 10;
 /// Largest offset that a descriptor's 32-bit line offsets can name.
 const MAX_LINES_BYTES: u64 = u32::MAX as u64;
 
@@ -162,11 +164,15 @@ impl Layout {
         ];
         let mut at = PREAMBLE_BYTES;
         let wanted = sizes.into_iter().filter(|(kind, len)| *kind != SectionKind::TASKS || *len != 0);
+        // In a small window a page would be a large part of it.
+        let is_small =
+            sizes.iter().try_fold(0_u64, |sum, (_, len)| sum.checked_add(*len)).is_some_and(|sum| sum < SMALL);
+        let page = if is_small { SLOT_BYTES as u64 } else { 4096 };
         for (entry, (kind, len)) in layout.sections.iter_mut().zip(wanted) {
             // The slots start on a page, so that their sets in the caches do not depend on what
             // precedes them.
             if kind == SectionKind::LINES || kind == SectionKind::HEAP {
-                at = at.checked_next_multiple_of(PAGE).ok_or(PlanError::TooLarge)?;
+                at = at.checked_next_multiple_of(page).ok_or(PlanError::TooLarge)?;
             }
             if kind == SectionKind::HEAP && plan.placement == Placement::OneMemory {
                 layout.split = Split::of(at);

@@ -41,7 +41,8 @@ use std::time::{Duration, Instant};
 /// Opens a device with these options.
 pub type Open = fn(Options) -> Node;
 
-/// The list of cases. `$open` is a path to a function of type [`Open`]. With `smoke:` a quarter of them: start, sleep, crash,
+/// The list of cases. `$open` is a path to a function of type [`Open`]. With `without_claims:` all but those of
+/// the feature `claims`. With `smoke:` a quarter of them: start, sleep, crash,
 /// restart and long values, for a board whose image has the code of another one that passes all.
 #[macro_export]
 macro_rules! conformance {
@@ -67,6 +68,12 @@ macro_rules! conformance {
         }
     };
     ($open:path) => {
+        $crate::conformance!(without_claims: $open);
+        $crate::__conformance! { $open;
+            claims { others_are_refused, end_with_their_tasks, as_many_as_the_image_chooses, of_resources }
+        }
+    };
+    (without_claims: $open:path) => {
         $crate::__conformance! { $open;
             values { inline, every_length, many_buffers, chunks_and_buffers, owning, validated_and_composite, result_too_long, too_long_to_send, of_any_length }
             outcomes {
@@ -84,7 +91,6 @@ macro_rules! conformance {
                 cancel_ends_each_wait, a_deadline_ends_each_wait, a_sleep_lasts_its_time, tasks_take_turns, a_policy_of_ones_own,
                 values_outlive_waits, a_panic_beside_waiting_tasks, a_restart_with_waiting_tasks, a_waiting_task_is_shown
             }
-            claims { others_are_refused, end_with_their_tasks, as_many_as_the_image_chooses, of_resources }
             host_calls {
                 every_place, many_calls, services_by_type, outcomes, a_panic_names_its_place, nested_to_the_last_place,
                 bodies_have_streams_of_their_own, sent_messages_arrive, a_lock_held_over_a_wait, workers_serve_when_asked,
@@ -171,9 +177,9 @@ pub fn is_loopback(node: &Node) -> bool {
     node.info().link == "loopback"
 }
 
-/// Does the image show what its tasks wait for? The microvm's has no feature `world`.
+/// Does the image show what its tasks wait for? The microvm's and the microcontroller's have no feature `world`.
 pub fn shows_tasks(node: &Node) -> bool {
-    node.info().name != "microvm"
+    !["microvm", "qemu:arm"].contains(&&*node.info().name)
 }
 
 /// Stops a thread of the same scope when dropped. Without it, a panic of this thread would make the

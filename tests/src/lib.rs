@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod crashes;
 pub mod devices;
 pub mod far;
+pub mod few;
 pub mod foreign;
 pub mod frames;
 pub mod gas;

@@ -29,9 +29,25 @@ const BUSY_ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// An eventfd for each direction.
-struct Doorbells {
+pub struct Doorbells {
     host: Arc<OwnedFd>,
     device: OwnedFd,
+}
+
+impl Doorbells {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { host: Arc::new(doorbell()), device: doorbell() })
+    }
+
+    /// Notifies the host.
+    pub fn notify_host(&self) {
+        notify(&self.host);
+    }
+
+    /// Waits until the host notifies, at most so long.
+    pub fn wait_for_host(&self, micros: u32) {
+        sleep_on(&self.device, micros);
+    }
 }
 
 fn doorbell() -> OwnedFd {
@@ -115,7 +131,7 @@ impl Card {
     /// [`Self::new`] over so many bytes.
     pub fn of_len(len: u64, doorbells: bool) -> Self {
         let (memory, device) = crate::both_ends::both_ends(len);
-        let doorbells = doorbells.then(|| Arc::new(Doorbells { host: Arc::new(doorbell()), device: doorbell() }));
+        let doorbells = doorbells.then(Doorbells::new);
         let stop = Arc::new(AtomicBool::new(false));
         let serve = {
             let (doorbells, stop) = (doorbells.clone(), stop.clone());
@@ -123,6 +139,18 @@ impl Card {
         };
         let device = Some(std::thread::spawn(serve));
         Self { memory, doorbells, gone: Arc::default(), stop, device }
+    }
+
+    /// [`Self::new`] with doorbells, of a device that `serve` runs in the thread.
+    pub fn of_device(
+        options: &Options,
+        serve: impl FnOnce(DeviceWindow<Shared>, Arc<Doorbells>) + Send + 'static,
+    ) -> Self {
+        let (memory, device) = crate::both_ends::both_ends(layout(options).window_len());
+        let doorbells = Doorbells::new();
+        let theirs = doorbells.clone();
+        let device = Some(std::thread::spawn(move || serve(device, theirs)));
+        Self { memory, doorbells: Some(doorbells), gone: Arc::default(), stop: Arc::default(), device }
     }
 
     /// Attaches a host.

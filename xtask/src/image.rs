@@ -4,6 +4,7 @@
 use crate::machines::{MACHINES, can_build, device};
 use crate::test::Outcome;
 use crate::{Error, child};
+use hamr_qemu::Machine;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -22,6 +23,10 @@ const NEXT: &str = "hamr-checks-next";
 
 /// An image with a board outside of `device-fw`, and a device to build it for.
 const BOARD: (&str, &str) = ("hamr-microvm", "qemu:x86_64");
+/// The images of all devices but microcontrollers.
+const USUAL: [&str; 3] = [DEMO, CHECKS, NEXT];
+/// The images of a microcontroller, the second also of the smallest window.
+const MICRO: [&str; 2] = ["hamr-micro", "hamr-few"];
 
 /// Checks the arguments and builds.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
@@ -55,7 +60,7 @@ pub(crate) fn build(name: &str, device: &str) -> Result<PathBuf, Error> {
 pub(crate) fn step() -> Outcome {
     let mut devices = vec!["shm".to_owned()];
     let mut missing = None;
-    for machine in &MACHINES {
+    for machine in &Machine::ALL {
         match can_build(machine) {
             Ok(()) => devices.push(device(machine)),
             Err(outcome) => missing = Some(outcome),
@@ -99,13 +104,15 @@ fn build_optimised() -> Vec<String> {
 /// Builds the images that tests load on these devices, and names those that cannot be built.
 fn build_all(devices: &[String]) -> Vec<String> {
     let mut failed = Vec::new();
+    let micro = self::device(&Machine::ARM);
     for device in devices {
-        let further: &[&str] = match device.as_str() {
-            "shm" => &[BENCH],
-            board if board == BOARD.1 => &[BOARD.0],
-            _ => &[],
+        let (usual, further): (&[&str], &[&str]) = match device.as_str() {
+            "shm" => (&USUAL, &[BENCH, MICRO[1]]),
+            board if board == BOARD.1 => (&USUAL, &[BOARD.0]),
+            board if board == micro => (&MICRO, &[]),
+            _ => (&USUAL, &[]),
         };
-        for &name in [DEMO, CHECKS, NEXT].iter().chain(further) {
+        for &name in usual.iter().chain(further) {
             if let Err(error) = build(name, device) {
                 println!("{error}");
                 failed.push(format!("{name} for {device}"));

@@ -5,8 +5,8 @@ use crate::test::Outcome;
 use crate::toolchain;
 use hamr_qemu::{Machine, Program};
 
-/// Every machine that tests use.
-pub(crate) const MACHINES: [Machine; 3] = Machine::ALL;
+/// The machines with a card: those that have all images of tests.
+pub(crate) const MACHINES: [Machine; 3] = [Machine::X86_64, Machine::AARCH64, Machine::RISCV64];
 
 /// The device that is this machine.
 pub(crate) fn device(machine: &Machine) -> String {

@@ -71,6 +71,11 @@ impl core::fmt::Display for Refused {
                 write!(f, "required {:#x}, available {:#x}; the image has no {first}", self.expected, self.got)?;
                 lacking.try_for_each(|name| write!(f, ", no {name}"))
             }
+            Refusal::TABLE => write!(
+                f,
+                "the image's handlers need {} bytes of table, the window has {} (Options::table)",
+                self.expected, self.got
+            ),
             Refusal::DUPLICATE => write!(f, "entries {} and up of the image share a name", self.expected),
             _ => write!(f, "expected {:#x}, got {:#x}", self.expected, self.got),
         }

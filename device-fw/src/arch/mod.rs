@@ -10,6 +10,8 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(target_arch = "arm")]
+mod arm;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 #[cfg(target_arch = "x86_64")]
@@ -17,6 +19,8 @@ mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
 use aarch64 as isa;
+#[cfg(target_arch = "arm")]
+use arm as isa;
 #[cfg(target_arch = "riscv64")]
 use riscv64 as isa;
 #[cfg(target_arch = "x86_64")]
@@ -58,9 +62,9 @@ pub(crate) use isa::stack::frame_pointer;
 #[cfg(feature = "image")]
 pub(crate) use isa::stack::run;
 /// Where a frame stores the pointer to the frame around it, and its return address: offsets from
-/// the address in its frame pointer.
+/// the address in its frame pointer; and the bits of a return address that are one.
 #[cfg(feature = "image")]
-pub(crate) use isa::stack::{SAVED_FRAME, SAVED_RETURN};
+pub(crate) use isa::stack::{CODE_BITS, SAVED_FRAME, SAVED_RETURN};
 #[cfg(all(target_arch = "x86_64", feature = "image"))]
 pub use isa::timer::DOORBELL;
 #[cfg(all(target_arch = "riscv64", feature = "image"))]
@@ -69,6 +73,8 @@ pub(crate) use isa::timer::INTERRUPTS;
 pub use isa::timer::Timer;
 #[cfg(feature = "image")]
 pub(crate) use isa::timer::now;
+#[cfg(all(target_arch = "arm", feature = "image"))]
+pub(crate) use isa::{registers, timer};
 #[cfg(feature = "image")]
 pub(crate) use timed_sleep::SPIN_ROUNDS;
 #[cfg(feature = "image")]

@@ -69,6 +69,13 @@ pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
     give_up(Fault { status: Status::PANIC, text, trace: Trace::NONE }, arch::frame_pointer(), None)
 }
 
+/// A trap of the runtime's own, which nothing can go on behind.
+#[cfg(target_arch = "arm")]
+pub(crate) fn ended(trap: Trap) -> ! {
+    RUNTIME.fault_state.store(HANDLING, Ordering::Release);
+    trapped(trap)
+}
+
 /// The trap handler.
 pub(crate) fn trapped(trap: Trap) -> ! {
     let Trap { name, cause, pc, address, stack, frame, link } = trap;

@@ -72,13 +72,13 @@ pub(super) fn is_guard(address: u64) -> bool {
 pub(super) fn stack_word(address: u64) -> Option<u64> {
     let serve = (&raw const __hamr_serve_stack).addr() as u64..serve_stack_top().addr() as u64;
     let boot = (&raw const __hamr_boot_stack).addr() as u64..(&raw const __hamr_boot_stack_top).addr() as u64;
-    // All end at multiples of 8.
+    // All end at multiples of a word.
     let is_known = serve.contains(&address) || boot.contains(&address) || stacks::contains(address);
-    if !is_known || !address.is_multiple_of(8) {
+    if !is_known || !address.is_multiple_of(size_of::<usize>() as u64) {
         return None;
     }
     // SAFETY: an aligned word of a stack, which is always mapped. Only fault paths ask: of the
     // stack of the serve loop or a task when nothing runs on it any more, of the boot stack, on
     // which they themselves may run, for words that no variable of theirs is in.
-    Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
+    Some(unsafe { core::ptr::with_exposed_provenance::<usize>(address as usize).read_volatile() } as u64)
 }

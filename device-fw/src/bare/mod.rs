@@ -16,6 +16,8 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(target_arch = "arm")]
+mod arm;
 mod board;
 mod console;
 pub(crate) mod doorbell;
@@ -25,7 +27,7 @@ pub(crate) mod fault;
 mod guard_pages;
 mod logging;
 mod memory;
-#[cfg(any(feature = "modules", not(target_arch = "riscv64")))]
+#[cfg(any(feature = "modules", not(any(target_arch = "riscv64", target_arch = "arm"))))]
 mod module_memory;
 #[cfg(feature = "modules")]
 mod modules;
@@ -44,6 +46,7 @@ mod stacks;
 mod task_stack;
 pub(crate) mod tick;
 mod walk;
+mod window;
 #[cfg(feature = "world")]
 mod world;
 #[cfg(target_arch = "x86_64")]
@@ -51,6 +54,8 @@ mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
 use aarch64 as isa;
+#[cfg(target_arch = "arm")]
+use arm as isa;
 #[cfg(target_arch = "riscv64")]
 use riscv64 as isa;
 #[cfg(target_arch = "x86_64")]
@@ -65,6 +70,9 @@ pub use no_abort::NoAbort;
 #[cfg(feature = "tasks")]
 #[doc(hidden)]
 pub use task_stack::reserve;
+#[doc(hidden)]
+pub use window::WindowMemory;
+pub use window::reserved_window;
 
 use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;

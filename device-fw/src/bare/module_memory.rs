@@ -33,7 +33,7 @@ pub(super) static MODULES: ModuleMemory = ModuleMemory { first: 0, bytes: 0 };
 
 /// Is some of it in the `bytes` addresses from `start` on? The table of these is written again, so it
 /// cannot be in a guard.
-#[cfg(not(target_arch = "riscv64"))]
+#[cfg(not(any(target_arch = "riscv64", target_arch = "arm")))]
 pub(super) fn overlaps(start: usize, bytes: usize) -> bool {
     MODULES.bytes != 0 && start < MODULES.first + MODULES.bytes && MODULES.first < start.saturating_add(bytes)
 }
@@ -54,7 +54,7 @@ macro_rules! __module_memory {
     ($($field:ident = $value:expr),*) => {
         const HAMR_MODULES: usize = $crate::bare::reserve_modules($crate::__config!($($field = $value),*).modules);
         ::core::arch::global_asm!(
-            ".section .hamr.modules, \"aw\", @nobits",
+            ".section .hamr.modules, \"aw\", \"nobits\"",
             ".balign 4096",
             ".globl __hamr_modules",
             "__hamr_modules:",
@@ -63,9 +63,14 @@ macro_rules! __module_memory {
             ".balign 8",
             ".globl __hamr_modules_record",
             "__hamr_modules_record:",
-            ".quad __hamr_modules, {bytes}",
+            ".ifeq {word} - 4",
+            ".4byte __hamr_modules, {bytes}",
+            ".else",
+            ".8byte __hamr_modules, {bytes}",
+            ".endif",
             ".text",
             bytes = const HAMR_MODULES,
+            word = const ::core::mem::size_of::<usize>(),
         );
     };
 }

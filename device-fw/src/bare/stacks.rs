@@ -50,7 +50,7 @@ pub(super) fn task_of(address: u64) -> Option<usize> {
 
 /// Is it the outermost word of a task's stack?
 pub(super) fn is_last_word(address: u64) -> bool {
-    find(address).is_some_and(|(_, offset)| offset + size_of::<u64>() == STACKS.stride.get())
+    find(address).is_some_and(|(_, offset)| offset + size_of::<usize>() == STACKS.stride.get())
 }
 
 /// Is `address` in a task's stack, where it can be read?

@@ -48,7 +48,7 @@ macro_rules! __task_stacks {
         const HAMR_RESERVED: (usize, usize) =
             $crate::bare::reserve(HAMR_CONFIG.tasks, HAMR_CONFIG.task_stack);
         ::core::arch::global_asm!(
-            ".section .hamr.tasks, \"aw\", @nobits",
+            ".section .hamr.tasks, \"aw\", \"nobits\"",
             ".balign {guard}",
             ".globl __hamr_task_stacks",
             "__hamr_task_stacks:",
@@ -57,11 +57,16 @@ macro_rules! __task_stacks {
             ".balign 8",
             ".globl __hamr_task_stacks_record",
             "__hamr_task_stacks_record:",
-            ".quad __hamr_task_stacks, {count}, {guard}, {stride}",
+            ".ifeq {word} - 4",
+            ".4byte __hamr_task_stacks, {count}, {guard}, {stride}",
+            ".else",
+            ".8byte __hamr_task_stacks, {count}, {guard}, {stride}",
+            ".endif",
             ".text",
             count = const HAMR_CONFIG.tasks,
             guard = const HAMR_RESERVED.0,
             stride = const HAMR_RESERVED.1,
+            word = const ::core::mem::size_of::<usize>(),
         );
     };
 }

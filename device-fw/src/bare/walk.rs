@@ -5,7 +5,7 @@
 //! overwrote costs its trace only. Behind a task's stack comes the stack that resumed the task.
 
 use super::{memory, stacks};
-use crate::arch::{SAVED_FRAME, SAVED_RETURN};
+use crate::arch::{CODE_BITS, SAVED_FRAME, SAVED_RETURN};
 use hamr_comm::fault::FRAMES;
 
 /// Writes the return addresses of the frame that `frame` points to and of those around it into
@@ -18,7 +18,8 @@ pub(super) fn frames(frame: u64, first: Option<u64>, found: &mut [u64; FRAMES]) 
             Some(address) => address,
             None => {
                 let word = |offset| memory::stack_word(at.wrapping_add_signed(offset));
-                let Some(address) = word(SAVED_RETURN).filter(|address| memory::is_code(*address)) else { break };
+                let address = word(SAVED_RETURN).map(|address| address & CODE_BITS);
+                let Some(address) = address.filter(|address| memory::is_code(*address)) else { break };
                 // Zero when the chain ends here.
                 let outer = word(SAVED_FRAME).filter(|outer| *outer > at).unwrap_or(0);
                 at = behind(at, outer);

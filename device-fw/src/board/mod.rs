@@ -1,6 +1,7 @@
 //! Boards: what the runtime needs of the hardware around the processor. QEMU's machines are boards
 //! like any other (`docs/porting.md` describes how to add one outside this crate).
 
+use core::task::Waker;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
@@ -21,6 +22,11 @@ pub use q35::Q35 as Default;
 mod virt_aarch64;
 #[cfg(all(feature = "image", hamr_bare, target_arch = "aarch64"))]
 pub use virt_aarch64::VirtAarch64 as Default;
+
+#[cfg(all(feature = "image", hamr_bare, target_arch = "arm"))]
+mod mps2;
+#[cfg(all(feature = "image", hamr_bare, target_arch = "arm"))]
+pub use mps2::Mps2An386 as Default;
 
 #[cfg(all(feature = "image", hamr_bare, target_arch = "riscv64"))]
 mod virt_riscv64;
@@ -90,6 +96,13 @@ pub trait Board {
     /// ([`hamr_comm::abi::preamble::FOR_EVER`]: no limit). A notification that came since the last
     /// sleep ends it at once. Returning early is always right.
     fn sleep(&mut self, _micros: u32) {}
+    /// In place of [`Self::sleep`] and [`Self::idle`] where an executor runs the device ([`crate::Device::serving`]): returns at once, and wakes
+    /// `waker` when the host notifies, and at the latest after so many microseconds
+    /// ([`hamr_comm::abi::preamble::FOR_EVER`]: no limit). A notification that came since the last call wakes it at once. Waking it early is
+    /// always right.
+    fn wake(&mut self, waker: &Waker, _micros: u32) {
+        waker.wake_by_ref();
+    }
     /// Microseconds of any clock that never goes back. Needed where there is a [`Self::doorbell`];
     /// at start the device measures by it how long its polls take.
     fn micros(&mut self) -> u64 {

@@ -175,7 +175,7 @@ pub(super) fn shake_hands(
     }
     let (handshake, layout) = HostHandshake::offer(window, &offer, epoch).map_err(|e| match e {
         OfferError::Plan(why) => refused_plan(options, why),
-        OfferError::Window(needed, has) => Error::WindowTooShort { device: name.into(), needed, has },
+        OfferError::Window(_, has) => Error::too_short(name, &planned, has),
         OfferError::HostTable(needed) => Error::InvalidConfig {
             option: "host handlers",
             expected: format!("a table of at most {} bytes", plan.host_table),

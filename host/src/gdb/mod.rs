@@ -6,16 +6,12 @@ mod stub;
 use crate::launcher::{LaunchRequest, Launcher};
 use crate::link::{FarHeap, Link, Protocol};
 use crate::mirror::{Descriptor, FarSide, MirrorLink};
-use crate::symbols::variable;
-use crate::{Error, Target};
+use crate::{Error, ImageFile, Target};
 use hamr_comm::mirror::{Body, DeviceSide, DrivenCopy, DrivenMemory, Lost, Message, Promises, Side};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stub::Stub;
-
-/// The memory that an image reserves for its window.
-const SYMBOL: &str = "hamr_window";
 
 /// Opens devices behind a debugger's stub: `gdb` in every runtime.
 #[derive(Clone, Copy, Default, Debug)]
@@ -162,16 +158,17 @@ impl Launcher for GdbLauncher {
         Place::of(argument).map(|_| None)
     }
 
-    fn has_window(&self) -> bool {
-        true
-    }
-
     fn protocols(&self) -> &'static [Protocol] {
         &[Protocol::HostDriven]
     }
 
     fn reads_image(&self) -> bool {
         true
+    }
+
+    fn window_of(&self, _argument: &str, image: &ImageFile) -> Result<Option<u64>, Error> {
+        let window = image.reserved_window()?;
+        Ok(Some(window.end - window.start).filter(|bytes| *bytes != 0))
     }
 
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
@@ -181,19 +178,16 @@ impl Launcher for GdbLauncher {
         let base = match (place.base, image) {
             (Some(base), _) => base,
             (None, None) => {
-                let why = format!(
-                    "expected an image with the symbol `{SYMBOL}` (--image FILE), or base=ADDRESS, got neither"
-                );
-                return Err(fail(why));
+                let why = "expected an image with a window of its own (--image FILE), or base=ADDRESS, got neither";
+                return Err(fail(why.into()));
             }
             (None, Some(image)) => {
-                let (base, len) = variable(&image.path, SYMBOL).map_err(fail)?;
-                if len < window_len {
-                    let why =
-                        format!("expected a window of at least {window_len} bytes, {} has {len}", image.path.display());
-                    return Err(fail(why));
+                let std::ops::Range { start, end } = image.reserved_window()?;
+                if end - start < window_len {
+                    let expected = format!("expected a window of at least {window_len} bytes");
+                    return Err(fail(format!("{expected}, {} has {}", image.path.display(), end - start)));
                 }
-                base
+                start
             }
         };
         let mut addresses = place.at.to_socket_addrs().map_err(|e| fail(format!("{}: {e}", place.at)))?;

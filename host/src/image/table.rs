@@ -5,15 +5,15 @@ use super::ImageFile;
 use crate::{Error, HandlerInfo};
 use hamr_comm::abi::image::ImageKind;
 use hamr_comm::abi::table::{hash, hash_join};
-use object::{Object, ObjectSection, ObjectSegment, RelocationTarget, SegmentFlags};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget, SegmentFlags};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Sections of the table.
 const BARE: &str = ".hamr.handlers";
 const HOSTED: &str = "hamr_handlers_v3";
 
-/// An entry of `hamr_comm::Entry` on a 64-bit target, in words; hosted images have the last two
-/// and one more.
+/// An entry of `hamr_comm::Entry`; hosted images have the last field, and a pointer behind it.
 struct Row {
     name: (u64, u64),
     id: u64,
@@ -22,9 +22,11 @@ struct Row {
     flags: u32,
     order: (u64, u64),
 }
-const BARE_WORDS: usize = 8;
-const HOSTED_WORDS: usize = 11;
-const _: () = assert!(size_of::<hamr_comm::Entry>() == HOSTED_WORDS * 8);
+/// Bytes of an entry without what only hosted images have: four numbers of 64 bits, two of which are the flags', and four pointers.
+const fn entry(pointer: u64) -> u64 {
+    32 + 4 * pointer
+}
+const _: () = assert!(size_of::<hamr_comm::Entry>() as u64 == entry(8) + 3 * 8);
 
 impl ImageFile {
     /// The handlers in the file, in the order of their keys.
@@ -64,6 +66,19 @@ impl ImageFile {
         })
     }
 
+    /// The addresses of the window that the image has in its own memory (`image!(window = …)`, abi §10); empty where it has none.
+    ///
+    /// # Errors
+    /// As [`Self::handlers`].
+    pub fn reserved_window(&self) -> Result<Range<u64>, Error> {
+        self.with_elf(|elf| {
+            let window = elf
+                .symbol_by_name("hamr_window")
+                .map_or(0..0, |window| window.address()..window.address().saturating_add(window.size()));
+            Ok(window)
+        })
+    }
+
     fn with_elf<T>(&self, read: impl FnOnce(&object::File<'_>) -> Result<T, String>) -> Result<T, Error> {
         let bad = |why: String| Error::BadImage { path: self.path.clone(), why };
         let bytes = self.bytes().map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;
@@ -96,24 +111,23 @@ fn no_table(got: &str) -> String {
 }
 
 fn rows(elf: &object::File<'_>, kind: ImageKind, memory: &ImageBytes<'_>) -> Result<Vec<Row>, String> {
-    let words = if kind.is_bare() { BARE_WORDS } else { HOSTED_WORDS };
     let section = section(elf, kind)?;
-    let bytes = words as u64 * 8;
-    if !elf.is_64() {
-        return Err(no_table("one of a 32-bit file, which no machine here runs"));
-    }
+    let pointer = if elf.is_64() { 8 } else { 4 };
+    let bytes = entry(pointer) + if kind.is_bare() { 0 } else { 3 * pointer };
     if !section.size().is_multiple_of(bytes) {
         return Err(no_table(&format!("{} bytes of one, which are no entries of {bytes}", section.size())));
     }
     let row = |at: u64| {
-        let word = |i: u64| memory.word(at + i * 8).ok_or_else(|| no_table("one outside of the file"));
-        let order = if words == HOSTED_WORDS { (word(8)?, word(9)?) } else { (0, 0) };
+        let number = |off, len| memory.number(at + off, len).ok_or_else(|| no_table("one outside of the file"));
+        let text = |off| Ok::<_, String>((number(off, pointer)?, number(off + pointer, pointer)?));
+        let behind = 2 * pointer;
+        let order = if kind.is_bare() { (0, 0) } else { text(entry(pointer))? };
         Ok(Row {
-            name: (word(0)?, word(1)?),
-            id: word(2)?,
-            signature: word(3)?,
-            body: word(4)?,
-            flags: word(7)? as u32,
+            name: text(0)?,
+            id: number(behind, 8)?,
+            signature: number(behind + 8, 8)?,
+            body: number(behind + 16, 8)?,
+            flags: number(2 * behind + 24, 4)? as u32,
             order,
         })
     };
@@ -145,8 +159,9 @@ impl<'d> ImageBytes<'d> {
         })
     }
 
-    fn word(&self, at: u64) -> Option<u64> {
-        let stored = || self.bytes(at, 8)?.try_into().ok().map(u64::from_le_bytes);
+    /// A number of at most 8 bytes.
+    fn number(&self, at: u64, len: u64) -> Option<u64> {
+        let stored = || Some(self.bytes(at, len)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)));
         self.filled.get(&at).copied().or_else(stored)
     }
 

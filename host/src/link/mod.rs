@@ -14,6 +14,7 @@ pub use decorator::Decorator;
 pub use fault_injector::{FaultInjector, Faults};
 pub use loopback::Loopback;
 
+pub use crate::mapping::{Revocable, WindowFile};
 pub use crate::memory::{FarHeap, Heap};
 use crate::{Error, ImageFile};
 use hamr_comm::abi::section::SectionKind;

@@ -265,7 +265,12 @@ impl PciLink {
         }
         let (have, needed) = (self.function.bar(2), self.card.window.len());
         if have < needed {
-            return Err(Error::WindowTooShort { device: self.device.clone(), needed, has: have });
+            return Err(Error::WindowTooShort {
+                device: self.device.clone(),
+                needed,
+                has: have,
+                missing: String::new(),
+            });
         }
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(Error::os("locking the function's memory"))?;
         self.function.enable()?;

@@ -245,8 +245,12 @@ impl Memory {
     }
 
     fn part(&self, Range { off, len }: Range) -> Result<Window<Shared>, Error> {
-        let too_short =
-            |e: OutOfWindow| Error::WindowTooShort { device: "world".into(), needed: off + len, has: e.len };
+        let too_short = |e: OutOfWindow| Error::WindowTooShort {
+            device: "world".into(),
+            needed: off + len,
+            has: e.len,
+            missing: String::new(),
+        };
         self.whole.part(off, len).map_err(too_short)
     }
 

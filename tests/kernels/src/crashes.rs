@@ -6,7 +6,7 @@
 // processor notices.
 
 use core::hint::black_box;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_comm::{BufferPtr, Context, Fault, offload};
 
 /// Reads from a null pointer.
@@ -106,14 +106,22 @@ fn leap<const BYTES: usize>(depth: u64) -> u64 {
 #[offload]
 pub fn illegal(_cx: &mut Context) -> u64 {
     // SAFETY: none: it is meant to trap.
-    unsafe { core::arch::asm!(".4byte 0x00000B0F", ".4byte 0") };
+    #[cfg(not(target_arch = "arm"))]
+    unsafe {
+        core::arch::asm!(".4byte 0x00000B0F", ".4byte 0")
+    };
+    // SAFETY: as above.
+    #[cfg(target_arch = "arm")]
+    unsafe {
+        core::arch::asm!("udf #0")
+    };
     0
 }
 
 /// Loops for ever.
 #[offload]
 pub fn loops(_cx: &mut Context) -> u64 {
-    static ROUNDS: AtomicU64 = AtomicU64::new(0);
+    static ROUNDS: AtomicU32 = AtomicU32::new(0);
     while black_box(true) {
         ROUNDS.store(ROUNDS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }

@@ -1,20 +1,19 @@
 //! Handlers on the host, and tasks that call them.
 
-use core::sync::atomic::AtomicU64;
 use hamr_comm::{BufferPtr, Context, Fault, HOST, Host, Migratable, Task, TaskCallError, Why, offload};
 use heapless::{String, Vec};
 
 hamr_comm::on_host! {
     extern crate std;
-    use core::sync::atomic::Ordering;
+    use core::sync::atomic::{AtomicU64, Ordering};
 
     /// What [`callback()`] runs: the test says what.
     pub type Callback = std::boxed::Box<dyn Fn(&Host<'_>, u64) -> Result<u64, Fault> + Send + Sync>;
-}
 
-/// A service: counts.
-#[derive(Default)]
-pub struct Counter(pub AtomicU64);
+    /// A service: counts.
+    #[derive(Default)]
+    pub struct Counter(pub AtomicU64);
+}
 
 /// A service that no test serves.
 pub struct Unserved;

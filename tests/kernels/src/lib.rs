@@ -14,6 +14,8 @@ pub mod lanes;
 pub mod long;
 pub mod lost;
 pub mod nested;
+// Ranks have numbers of 64 bits where their processors have such atomics.
+#[cfg(target_has_atomic = "64")]
 pub mod peers;
 pub mod policy;
 pub mod relays;

@@ -1,6 +1,7 @@
 //! The host library over devices of any kind, most of them inside of this process.
 
 mod breaks;
+mod executor;
 mod failures;
 mod futures;
 mod hostile_host;

@@ -1,6 +1,7 @@
 //! Machines without an operating system: every test that starts a QEMU is in a binary of this name.
 
 mod aarch64;
+mod arm;
 mod driven;
 mod far;
 mod gas;

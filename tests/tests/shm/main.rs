@@ -15,6 +15,7 @@ mod relay;
 mod relay_ends;
 mod serve;
 mod sleep;
+mod small;
 mod split;
 mod start;
 mod stopped;

@@ -17,7 +17,10 @@ const BASES: [&str; 3] = ["origin/HEAD", "origin/main", "main"];
 
 /// Packages whose tests load images, or link libraries, which cargo does not see as dependencies.
 const LOADS: [(&str, &[&str]); 3] = [
-    ("hamr-tests", &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-microvm", "hamr-tests-module"]),
+    (
+        "hamr-tests",
+        &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-micro", "hamr-tests-microvm", "hamr-tests-module"],
+    ),
     ("hamr-cli", &["hamr-device-fw-bench", "hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-module"]),
     (RUNNER, &["hamr-gasnet"]),
 ];

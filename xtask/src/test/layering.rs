@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-tests-model", &["hamr-shared-abi", "hamr-comm"]),
     ("hamr-tests-module", &["hamr-comm"]),
     ("hamr-tests-module-2", &["hamr-comm"]),
+    ("hamr-tests-micro", &["hamr-comm", "hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-tests-microvm", &["hamr-device-fw", "hamr-kernels", "hamr-linker", "hamr-tests-kernels"]),
     ("hamr-qemu", &["hamr-shared-abi", "hamr-linker"]),
     ("hamr-net", &["hamr-shared-abi"]),

@@ -24,7 +24,7 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 28] = [
+const ROWS: [[&str; 4]; 29] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
@@ -45,6 +45,7 @@ const ROWS: [[&str; 4]; 28] = [
     ["qemu, two cards", "split", "riscv64", "qemu split::riscv64"],
     ["qemu, two cards", "split", "x86_64", "qemu split::x86_64"],
     ["qemu, two cards", "split", "aarch64", "qemu split::aarch64"],
+    ["qemu, no bus", "mapped", "arm", "qemu arm"],
     ["thread, polls", "message", "this machine", "host mirrored::polling"],
     ["thread, sleeps", "message", "this machine", "host mirrored::sleeping"],
     ["socket pair", "message", "this machine", "host mirrored::streamed"],

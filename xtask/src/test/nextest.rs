@@ -3,8 +3,9 @@
 
 use super::changed::Scope;
 use super::{Outcome, matrix};
-use crate::machines::{MACHINES, can_run};
+use crate::machines::can_run;
 use crate::{child, image, in_ci};
+use hamr_qemu::Machine;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub(crate) fn step(scope: &Scope) -> Outcome {
     command.args(["--test-threads", &threads.to_string()]);
     // All or none, because only the test itself knows which machine it starts. In CI all run, and
     // report what is missing.
-    let missing = MACHINES.iter().find_map(|machine| can_run(machine).err());
+    let missing = Machine::ALL.iter().find_map(|machine| can_run(machine).err());
     if let Some(filter) = filter(missing.is_some() && !in_ci(), scope) {
         command.args(["-E", &filter, "--no-tests", "pass"]);
     }

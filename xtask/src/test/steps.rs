@@ -26,8 +26,14 @@ const fn suite(name: &'static str, about: &'static str, budget: u64, looks: Look
 
 const MANIFESTS: Looks = Looks::Files(&["Cargo.toml"]);
 const SOURCES: Looks = Looks::Files(&[".rs", ".s", "docs/unsafe.md"]);
-const IMAGES: Looks =
-    Looks::Of(&["hamr-device-fw-bench", "hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-microvm", "hamr"]);
+const IMAGES: Looks = Looks::Of(&[
+    "hamr-device-fw-bench",
+    "hamr-device-fw-demo",
+    "hamr-tests-image",
+    "hamr-tests-micro",
+    "hamr-tests-microvm",
+    "hamr",
+]);
 const BUS: Looks = Looks::Of(&["hamr-tests", "hamr-cli", "hamr-tests-image"]);
 
 /// Fast steps first: they find the most frequent mistakes. `docs/testing.md` lists them with their

@@ -9,6 +9,7 @@ use core::arch::{asm, naked_asm};
 /// The frame pointer points to the frame record of the procedure call standard.
 pub(crate) const SAVED_FRAME: i64 = 0;
 pub(crate) const SAVED_RETURN: i64 = 8;
+pub(crate) const CODE_BITS: u64 = !0;
 
 #[inline(always)]
 pub(crate) fn frame_pointer() -> u64 {

@@ -10,6 +10,7 @@ use core::arch::{asm, naked_asm};
 /// The frame pointer points above the two words.
 pub(crate) const SAVED_FRAME: i64 = -16;
 pub(crate) const SAVED_RETURN: i64 = -8;
+pub(crate) const CODE_BITS: u64 = !0;
 
 #[inline(always)]
 pub(crate) fn frame_pointer() -> u64 {

@@ -9,6 +9,7 @@ use core::arch::{asm, naked_asm};
 /// The call pushes the return address, then the function pushes the frame pointer.
 pub(crate) const SAVED_FRAME: i64 = 0;
 pub(crate) const SAVED_RETURN: i64 = 8;
+pub(crate) const CODE_BITS: u64 = !0;
 
 #[inline(always)]
 pub(crate) fn frame_pointer() -> u64 {
