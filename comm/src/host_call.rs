@@ -273,7 +273,7 @@ impl<'t> Task<'t> {
     #[cfg_attr(hamr_bare, inline(never))]
     #[cfg_attr(not(hamr_bare), inline(always))]
     fn message(&self, to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<Message, NotSent> {
-        let (key, longest) = outgoing::here(|outgoing| outgoing.key(to))?;
+        let (key, longest) = self.key(to)?;
         self.with_scratch(|scratch| {
             let max = longest.min(scratch.len());
             let mut out = Encoder::new(scratch);
@@ -285,6 +285,22 @@ impl<'t> Task<'t> {
             let Callee { target, is_task, .. } = *to;
             Ok(Message { target, is_task, key, len: wanted as u16 })
         })
+    }
+
+    /// The key of a handler where it is called, and the longest arguments of a call there. Looked up once for calls one
+    /// behind the other.
+    #[inline(always)]
+    fn key(&self, to: &Callee) -> Result<(HandlerKey, usize), NotSent> {
+        #[cfg(all(feature = "tasks", not(hamr_bare)))]
+        if let Some((last, key, longest)) = self.callee.get()
+            && last == *to
+        {
+            return Ok((key, longest));
+        }
+        let (key, longest) = outgoing::here(|outgoing| outgoing.key(to))?;
+        #[cfg(all(feature = "tasks", not(hamr_bare)))]
+        self.callee.set(Some((*to, key, longest)));
+        Ok((key, longest))
     }
 
     fn ended(&self, mut wait: Wait, reason: Reason) -> Ended {

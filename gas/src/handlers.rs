@@ -12,8 +12,9 @@ pub(crate) type ReplyFn<S> = fn(&mut S, Msg<'_>);
 #[derive(Clone, Copy)]
 pub(crate) enum Run<S: 'static> {
     None,
-    Request(RequestFn<S>),
-    Reply(ReplyFn<S>),
+    /// And the kinds of messages that it takes.
+    Request(u8, RequestFn<S>),
+    Reply(u8, ReplyFn<S>),
 }
 
 /// The handlers of a program, by an index of 0 to 255. All ranks of a job have the same indices, kinds
@@ -73,7 +74,7 @@ impl<S> Handlers<S> {
     /// The index has a handler already: in a constant, an error of the compiler.
     #[must_use]
     pub const fn request(self, at: u8, kinds: Kinds, name: &'static str, run: fn(&mut S, Msg<'_>, Token<'_>)) -> Self {
-        self.with(at, Info { kinds: kinds.0, name }, Run::Request(run))
+        self.with(at, Info { kinds: kinds.0, name }, Run::Request(kinds.0, run))
     }
 
     /// A handler of replies.
@@ -82,7 +83,7 @@ impl<S> Handlers<S> {
     /// As [`Self::request`].
     #[must_use]
     pub const fn reply(self, at: u8, kinds: Kinds, name: &'static str, run: fn(&mut S, Msg<'_>)) -> Self {
-        self.with(at, Info { kinds: kinds.0 | Kinds::REPLY, name }, Run::Reply(run))
+        self.with(at, Info { kinds: kinds.0 | Kinds::REPLY, name }, Run::Reply(kinds.0, run))
     }
 
     const fn with(mut self, at: u8, info: Info, run: Run<S>) -> Self {

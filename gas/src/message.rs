@@ -1,7 +1,7 @@
 //! What a handler has: the message, and of a request the right to one reply.
 
 use crate::kinds::{Info, Kinds};
-use crate::wire::{self, Packed};
+use crate::wire::{self, Chunks, Packed};
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Window;
@@ -150,13 +150,19 @@ impl<'m> Msg<'m> {
     }
 }
 
-/// The reply that a handler has made, to be published when it has returned. No word of it is in the slot
-/// before: the asking rank polls that line, and would fetch it from between two stores.
-pub(crate) struct Reply {
+/// What replies of a rank need, and the one that a handler has made, to be published when it has returned. No word of it
+/// is in the slot before: the asking rank polls that line, and would fetch it from between two stores.
+pub(crate) struct Replies {
     pub(crate) words: [u64; INLINE_WORDS],
     pub(crate) hdr: RepHdr,
     /// Its handler, and why it could not be made.
     pub(crate) error: Option<(u8, Unsent)>,
+    /// Of the rank's table; empty before there is one.
+    pub(crate) info: &'static [Info],
+    /// The longest medium payload that every rank takes.
+    pub(crate) medium: usize,
+    /// The chunks are in it.
+    pub(crate) window: &'static Window<()>,
 }
 
 /// Why a reply could not be made.
@@ -183,16 +189,25 @@ impl Unsent {
     }
 }
 
-impl Reply {
-    /// None: the request was executed.
-    pub(crate) const NONE: Self =
-        Self { words: [0; INLINE_WORDS], hdr: RepHdr::inline(Status::EXECUTED, 0), error: None };
+impl Replies {
+    pub(crate) const fn new(window: &'static Window<()>) -> Self {
+        Self { words: [0; INLINE_WORDS], hdr: Self::NONE, error: None, info: &[], medium: 0, window }
+    }
+
+    /// No reply: the request was executed.
+    const NONE: RepHdr = RepHdr::inline(Status::EXECUTED, 0);
+
+    /// A handler runs next.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self) {
+        (self.hdr, self.error) = (Self::NONE, None);
+    }
 }
 
 /// Where what does not fit into the line of a reply goes.
 pub(crate) enum ReplyChunk<'m> {
-    /// The chunk of the reply.
-    Lane(&'m Window<()>, u64),
+    /// That of the reply in this slot.
+    Lane(&'m Chunks, u32),
     /// Of a request to oneself.
     Own(&'m mut [u8]),
 }
@@ -202,11 +217,8 @@ pub(crate) enum ReplyChunk<'m> {
 pub struct Token<'m> {
     pub(crate) to: RankId,
     pub(crate) world: &'m WorldRef<'m>,
-    pub(crate) info: &'static [Info; 256],
-    /// The longest medium payload.
-    pub(crate) medium: usize,
     pub(crate) chunk: ReplyChunk<'m>,
-    pub(crate) reply: &'m mut Reply,
+    pub(crate) replies: &'m mut Replies,
 }
 
 impl Token<'_> {
@@ -235,8 +247,8 @@ impl Token<'_> {
     /// A long reply has `len` bytes at `dest`: those of `data`, or what was written there before.
     #[inline(always)]
     pub(crate) fn send(self, category: Category, at: u8, args: &[i32], data: &[u8], (dest, len): (u64, usize)) {
-        let Self { to, world, info, medium, chunk, reply } = self;
-        let why = match info.get(usize::from(at)) {
+        let Self { to, world, chunk, replies } = self;
+        let why = match replies.info.get(usize::from(at)) {
             Some(info) if info.is_reply() && Kinds(info.kinds).has(category) => None,
             Some(info) if info.kinds == 0 => Some(Unsent::NoHandler),
             Some(info) if !info.is_reply() => Some(Unsent::Request),
@@ -244,23 +256,25 @@ impl Token<'_> {
         };
         let why = match (why, category) {
             (None, _) if args.len() > AmWord::MAX_ARGS => Some(Unsent::Arguments),
-            (None, Category::Medium) if data.len() > medium => Some(Unsent::Long),
+            (None, Category::Medium) if data.len() > replies.medium => Some(Unsent::Long),
             (None, Category::Long) if !data.is_empty() && world.put(to, dest, data).is_err() => Some(Unsent::Segment),
             (why, _) => why,
         };
         if let Some(why) = why {
-            reply.hdr = RepHdr::inline(Status::FAILED, 0);
-            reply.error = Some((at, why));
+            replies.hdr = RepHdr::inline(Status::FAILED, 0);
+            replies.error = Some((at, why));
             return;
         }
-        let packed = wire::pack(&mut reply.words, category, args, data, (dest, len));
+        let packed = wire::pack(&mut replies.words, category, args, data, (dest, len));
         if packed.is_out() {
             match chunk {
-                ReplyChunk::Lane(window, at) => wire::write_out(&packed, args, data, window, at),
+                ReplyChunk::Lane(chunks, slot) => {
+                    wire::write_out(&packed, args, data, replies.window, chunks.reply(slot));
+                }
                 ReplyChunk::Own(scratch) => keep(&packed, args, data, scratch),
             }
         }
-        reply.hdr = RepHdr::inline(Status(u16::from(at)), packed.len).with(RepHdr::AM_REPLY);
+        replies.hdr = RepHdr::inline(Status(u16::from(at)), packed.len).with(RepHdr::AM_REPLY);
     }
 }
 

@@ -1,8 +1,11 @@
 //! An active message in a line (abi §14.2): what of it lies there, and what in the slot's chunk.
 
-use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, ReqHdr};
+use hamr_comm::abi::ids::HandlerKey;
+use hamr_comm::abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::Window;
-use hamr_comm::abi::world::{ARGS_BYTES, AmWord, Category};
+use hamr_comm::abi::world::{ARGS_BYTES, AmWord, Category, GasLayout};
+use hamr_comm::world::RankId;
 
 /// Keys of active messages: those of module 1.
 pub(crate) const MODULE: u16 = 0x1000;
@@ -12,8 +15,16 @@ const LANES: usize = INLINE_BYTES / 4;
 /// The handler that a request is for; `None`: it is no active message.
 #[inline(always)]
 pub(crate) const fn handler(hdr: ReqHdr) -> Option<u8> {
-    let at = hdr.key().0 ^ MODULE;
-    if hdr.is_plain() && at <= u8::MAX as u16 { Some(at as u8) } else { None }
+    // Of a plain header all but the index and the length is the module's: one comparison.
+    const ITS_OWN: u32 = ReqHdr::inline(HandlerKey(u8::MAX as u16), 0x3F).0;
+    if hdr.0 & !ITS_OWN == MODULE as u32 { Some(hdr.0 as u8) } else { None }
+}
+
+/// The handler that a reply is for, likewise.
+#[inline(always)]
+pub(crate) const fn reply_handler(hdr: RepHdr) -> Option<u8> {
+    const ITS_OWN: u32 = RepHdr::inline(Status(u8::MAX as u16), 0x3F).0;
+    if hdr.0 & !ITS_OWN == RepHdr::AM_REPLY { Some(hdr.0 as u8) } else { None }
 }
 
 /// A message in the words of a line: how much of them it has, and what of it goes elsewhere.
@@ -46,8 +57,8 @@ const fn first_argument(category: Category) -> usize {
     }
 }
 
-/// Packs a message into `words`, which are zero. Its arguments and payload are not too many or too long. A long one has
-/// `len` bytes at `dest`.
+/// Packs a message into `words`; those that it does not use stay as they are. Its arguments and payload are not too many
+/// or too long. A long one has `len` bytes at `dest`.
 #[inline(always)]
 pub(crate) fn pack(
     words: &mut [u64; INLINE_WORDS],
@@ -79,6 +90,8 @@ pub(crate) fn pack(
     }
     let mut len = behind;
     if is_inline {
+        // No byte behind the last one is an earlier message's.
+        words.iter_mut().take((behind + data.len()).div_ceil(8)).skip(behind.div_ceil(8)).for_each(|word| *word = 0);
         let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(words);
         if let Some(to) = bytes.get_mut(behind..behind + data.len()) {
             to.copy_from_slice(data);
@@ -170,6 +183,33 @@ fn unpack_with<'a>(
     Some(message)
 }
 
+/// The chunks of a lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Chunks {
+    at: u64,
+    /// Bytes of one.
+    len: u32,
+}
+
+impl Chunks {
+    /// Those of the lane in which `from` asks `of`.
+    pub(crate) fn new(layout: &GasLayout, of: RankId, from: RankId) -> Option<Self> {
+        Some(Self { at: layout.chunk(of, from, 0)?, len: layout.chunk_len() })
+    }
+
+    /// That of the request in a slot.
+    #[inline(always)]
+    pub(crate) fn request(self, slot: u32) -> u64 {
+        self.at + u64::from(slot) * 2 * u64::from(self.len)
+    }
+
+    /// That of its reply.
+    #[inline(always)]
+    pub(crate) fn reply(self, slot: u32) -> u64 {
+        self.request(slot) + u64::from(self.len)
+    }
+}
+
 /// Writes what of a message is not in its line to its chunk.
 #[inline(always)]
 pub(crate) fn write_out(packed: &Packed, args: &[i32], data: &[u8], window: &Window<()>, chunk: u64) {
@@ -206,6 +246,9 @@ mod tests {
             let mut words = [0; INLINE_WORDS];
             let packed = pack(&mut words, category, &args, &data, (dest, data.len()));
             prop_assert!(packed.len <= INLINE_BYTES);
+            let mut over = [u64::MAX; INLINE_WORDS];
+            pack(&mut over, category, &args, &data, (dest, data.len()));
+            prop_assert_eq!(used(&over, packed.len), used(&words, packed.len), "nothing of an earlier message is left");
             write_out(&packed, &args, &data, &window, 1024);
             let mut out = None;
             let read = unpack(&words, &mut out, &window, 1024, 16320).expect("as packed");

@@ -35,9 +35,9 @@ const COUNT_LIMITS: [(&str, f64); 18] = [
     ("device_turn", 650.0),
     ("device_waiting", 260.0),
     ("device_host_call", 1545.0),
-    ("gas_request", 75.0),
-    ("gas_serve", 262.0),
-    ("gas_collect", 165.0),
+    ("gas_request", 73.0),
+    ("gas_serve", 200.0),
+    ("gas_collect", 150.0),
 ];
 
 /// Measures; prints one line of JSON.
@@ -108,10 +108,10 @@ mod tests {
                 "gas_request":70,"gas_serve":{gas},"gas_collect":150}}}}"#
             ))
         };
-        let counts = |sync, halves, threads, device, task| all_counts(sync, halves, threads, device, task, 250, 1000);
+        let counts = |sync, halves, threads, device, task| all_counts(sync, halves, threads, device, task, 190, 1000);
         assert!(counts(33, 100, 33, 50, 950).is_ok());
         assert!(all_counts(33, 100, 33, 50, 950, 430, 1000).is_err());
-        assert!(all_counts(33, 100, 33, 50, 950, 250, 40000).is_err());
+        assert!(all_counts(33, 100, 33, 50, 950, 190, 40000).is_err());
         assert!(counts(330, 100, 33, 50, 950).is_err());
         assert!(counts(33, 1000, 33, 50, 950).is_err());
         assert!(counts(33, 100, 330, 50, 950).is_err());

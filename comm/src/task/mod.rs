@@ -29,6 +29,8 @@ use crate::migrate::{Malformed, Migratable};
 use crate::resource::Resource;
 use core::cell::Cell;
 use core::time::Duration;
+#[cfg(all(feature = "tasks", not(hamr_bare)))]
+use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::ids::{Isa, NodeId};
 use hamr_shared_abi::task_line::WaitKind;
 use hamr_shared_abi::window::{LentHeap, Words};
@@ -54,6 +56,10 @@ pub struct Task<'t> {
     until: Cell<u64>,
     /// The times at which [`Self::within`] ends waits; `None` before the first.
     limits: Cell<Option<Limits>>,
+    /// The handler that it called last, its key there and the longest arguments: neither changes in an epoch, which no
+    /// task outlasts.
+    #[cfg(all(feature = "tasks", not(hamr_bare)))]
+    pub(crate) callee: Cell<Option<(wait::Callee, HandlerKey, usize)>>,
 }
 
 static_assertions::assert_not_impl_any!(Task<'static>: Send, Sync);
@@ -411,7 +417,13 @@ impl<'t> Task<'t> {
 
     #[cfg(feature = "tasks")]
     fn of(suspender: Suspender<'t>) -> Self {
-        Self { suspender, until: Cell::new(NEVER), limits: Cell::new(None) }
+        Self {
+            suspender,
+            until: Cell::new(NEVER),
+            limits: Cell::new(None),
+            #[cfg(not(hamr_bare))]
+            callee: Cell::new(None),
+        }
     }
 
     /// The arguments of its call; once.

@@ -131,6 +131,7 @@ impl Reason {
 pub struct Target(u32);
 
 /// A handler, and where it is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Callee {
     pub(crate) target: Target,
     pub(crate) id: u64,

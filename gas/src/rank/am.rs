@@ -5,7 +5,7 @@ use super::pieces::Op;
 use super::serve;
 use crate::handlers::{Handlers, Run};
 use crate::kinds::Kinds;
-use crate::message::{Msg, Payload, Reply, ReplyChunk, SegRange, Token};
+use crate::message::{Msg, Payload, ReplyChunk, SegRange, Token};
 use crate::{GasError, wire};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
@@ -80,7 +80,7 @@ impl<S> Rank<'_, S> {
         let info = table.info.get(usize::from(request.at)).filter(|info| !info.is_reply());
         if !info.is_some_and(|info| Kinds(info.kinds).has(request.category))
             || request.args.len() > AmWord::MAX_ARGS
-            || matches!(request.category, Category::Medium) && request.data.len() > self.medium
+            || matches!(request.category, Category::Medium) && request.data.len() > self.replies.medium
             || request.len > i32::MAX as usize
         {
             return Err(self.refusal(table, &request));
@@ -143,30 +143,24 @@ impl<S> Rank<'_, S> {
         if let (Category::Long, [_, ..]) = (category, data) {
             self.world.put(me, dest, data).map_err(|why| GasError::Reach { rank: me.0, why })?;
         }
-        let mut reply = Reply::NONE;
+        self.replies.begin();
         let world = &self.world;
         let payload = match category {
             Category::Long => Payload::Landed(SegRange { off: dest, len: len as u64 }),
             Category::Medium => Payload::Private(data),
             Category::Short => Payload::None,
         };
-        let token = Token {
-            to: me,
-            world,
-            info: &table.info,
-            medium: self.medium,
-            chunk: ReplyChunk::Own(&mut self.scratch),
-            reply: &mut reply,
-        };
-        if let Some(Run::Request(run)) = table.run.get(usize::from(at)) {
+        let chunk = ReplyChunk::Own(&mut self.scratch);
+        let token = Token { to: me, world, chunk, replies: &mut self.replies };
+        if let Some(Run::Request(_, run)) = table.run.get(usize::from(at)) {
             run(&mut self.state, Msg { source: me, world, args, payload }, token);
         }
-        if let Some((at, why)) = reply.error {
+        if let Some((at, why)) = self.replies.error {
             return Err(self.breaks(GasError::Reply { to: me.0, at, why: why.text() }));
         }
-        if reply.hdr.has(RepHdr::AM_REPLY) {
+        if self.replies.hdr.has(RepHdr::AM_REPLY) {
             let (state, scratch) = (&mut self.state, &self.scratch);
-            serve::own_reply(table, &reply, state, world, me, scratch).ok_or(GasError::Corrupt(me.0))?;
+            serve::own_reply(table, &self.replies, state, world, me, scratch).ok_or(GasError::Corrupt(me.0))?;
         }
         Ok(())
     }
@@ -188,7 +182,7 @@ impl<S> Rank<'_, S> {
             }
             Some(_) if args.len() > AmWord::MAX_ARGS => GasError::Arguments(args.len()),
             Some(_) => {
-                let max = if let Category::Medium = sent { self.medium } else { i32::MAX as usize };
+                let max = if let Category::Medium = sent { self.replies.medium } else { i32::MAX as usize };
                 GasError::TooLong { len: data.len().max(request.len), max }
             }
         }

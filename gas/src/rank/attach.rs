@@ -21,7 +21,7 @@ impl<S> Rank<'_, S> {
     /// [`GasError::Names`] on every rank if the tables differ.
     #[track_caller]
     pub fn attach(&mut self, table: &'static Handlers<S>) -> Result<(), GasError> {
-        if self.table.is_some() {
+        if self.table.is_some() || self.broken.is_some() {
             return Err(GasError::AlreadyAttached);
         }
         let size = self.size();
@@ -39,7 +39,7 @@ impl<S> Rank<'_, S> {
         self.describe(table)?;
         self.task().barrier()?;
         self.compare()?;
-        self.table = Some(table);
+        (self.table, self.replies.info) = (Some(table), &table.info);
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl<S> Rank<'_, S> {
         self.barrier(BarrierName::Anonymous)?;
         let compared = self.compare();
         if compared.is_ok() {
-            self.table = Some(table);
+            (self.table, self.replies.info) = (Some(table), &table.info);
         } else {
             // No rank reads them behind the barrier below.
             self.barrier(BarrierName::Anonymous)?;
@@ -113,18 +113,18 @@ impl<S> Rank<'_, S> {
         if first.medium == 0 {
             return Err(GasError::Corrupt(0));
         }
-        self.medium = first.medium as usize;
+        self.replies.medium = first.medium as usize;
         for rank in (1..self.size()).map(RankId) {
             let head = self.head(rank)?;
             if head.medium == 0 {
                 return Err(GasError::Corrupt(rank.0));
             }
-            self.medium = self.medium.min(head.medium as usize);
+            self.replies.medium = self.replies.medium.min(head.medium as usize);
             if head.fingerprint != first.fingerprint {
                 return Err(self.difference(rank)?.unwrap_or(GasError::Corrupt(rank.0)));
             }
         }
-        self.medium = self.medium.min(MAX_MEDIUM);
+        self.replies.medium = self.replies.medium.min(MAX_MEDIUM);
         Ok(())
     }
 

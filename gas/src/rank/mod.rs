@@ -17,7 +17,9 @@ pub use prepared::{Prepared, PreparedReply};
 
 use crate::GasError;
 use crate::handlers::Handlers;
+use crate::message::Replies;
 use crate::thread::this_thread;
+use crate::wire::Chunks;
 use barrier::Barrier;
 use event::Events;
 use hamr_comm::abi::ids::Epoch;
@@ -54,33 +56,6 @@ pub(crate) struct Peer {
     /// Where the chunks of requests to it begin, and of those from it.
     pub(crate) to: Chunks,
     pub(crate) from: Chunks,
-}
-
-/// The chunks of a lane.
-#[derive(Clone, Copy)]
-pub(crate) struct Chunks {
-    at: u64,
-    /// Bytes of one.
-    len: u32,
-}
-
-impl Chunks {
-    /// Those of the lane in which `from` asks `of`.
-    pub(crate) fn new(layout: &GasLayout, of: RankId, from: RankId) -> Option<Self> {
-        Some(Self { at: layout.chunk(of, from, 0)?, len: layout.chunk_len() })
-    }
-
-    /// That of the request in a slot.
-    #[inline(always)]
-    pub(crate) fn request(self, slot: u32) -> u64 {
-        self.at + u64::from(slot) * 2 * u64::from(self.len)
-    }
-
-    /// That of its reply.
-    #[inline(always)]
-    pub(crate) fn reply(self, slot: u32) -> u64 {
-        self.request(slot) + u64::from(self.len)
-    }
 }
 
 impl Peer {
@@ -164,10 +139,10 @@ pub struct Rank<'t, S: 'static> {
     pub(crate) world: WorldRef<'t>,
     pub(crate) gas: GasWorld,
     pub(crate) state: S,
+    /// `None` before there is one, and where nothing works any more.
     pub(crate) table: Option<&'static Handlers<S>>,
     pub(crate) peers: Peers,
-    /// The longest medium payload that every rank takes.
-    pub(crate) medium: usize,
+    pub(crate) replies: Replies,
     /// As long as a chunk.
     pub(crate) scratch: [u8; MAX_MEDIUM + ARGS_BYTES as usize],
     /// Why nothing works any more.
@@ -179,7 +154,7 @@ pub struct Rank<'t, S: 'static> {
     pub(crate) owed: RankSet,
     /// The last of them, which is not entered again; [`NO_RANK`]: there are none.
     pub(crate) last_owed: RankId,
-    /// Polls in a row that found nothing; in all since the serve loop ran.
+    /// Polls in a row that found nothing; in all since the serve loop ran, up to the last that looked at all ranks.
     pub(crate) idle: u32,
     pub(crate) polls: u32,
     /// The rank of the last message, above all before there was one, and how many more polls may look at it first.
@@ -227,7 +202,7 @@ impl<'t, S> Rank<'t, S> {
             state,
             table: None,
             peers: Peers::new(),
-            medium: 0,
+            replies: Replies::new(gas.window()),
             scratch: [0; MAX_MEDIUM + ARGS_BYTES as usize],
             broken: None,
             senders: gas.are_announced().then_some(RankSet::EMPTY),
@@ -297,7 +272,7 @@ impl<'t, S> Rank<'t, S> {
 
     /// The longest payload of a medium message, the same for all ranks; 0 before [`Self::attach`].
     pub fn max_medium(&self) -> usize {
-        self.medium
+        self.replies.medium
     }
 
     /// The longest payload of a long message to a rank.
@@ -313,10 +288,7 @@ impl<'t, S> Rank<'t, S> {
     /// The table, if messages can be sent.
     #[inline(always)]
     pub(crate) fn attached(&self) -> Result<&'static Handlers<S>, GasError> {
-        match (&self.broken, self.table) {
-            (None, Some(table)) => Ok(table),
-            _ => Err(self.unattached()),
-        }
+        self.table.ok_or_else(|| self.unattached())
     }
 
     #[cold]

@@ -89,7 +89,7 @@ impl<'t, S> Rank<'t, S> {
     pub fn prepare_medium(&mut self, to: RankId, least: usize, most: usize) -> Result<Prepared<'_, 't, S>, GasError> {
         self.attached()?;
         self.segment_len(to)?;
-        let size = negotiate(least, most, self.medium)?;
+        let size = negotiate(least, most, self.replies.medium)?;
         self.wait_for_room(to)?;
         Ok(Prepared { rank: self, to, payload: Payload { size, place: Place::Medium([0; MAX_MEDIUM]) } })
     }
@@ -179,7 +179,7 @@ impl<'m> Token<'m> {
     /// # Errors
     /// [`GasError::TooLong`]: a message has less than `least`. There is no reply then.
     pub fn prepare_medium(self, least: usize, most: usize) -> Result<PreparedReply<'m>, GasError> {
-        let size = negotiate(least, most, self.medium)?;
+        let size = negotiate(least, most, self.replies.medium)?;
         Ok(PreparedReply { token: self, payload: Payload { size, place: Place::Medium([0; MAX_MEDIUM]) } })
     }
 

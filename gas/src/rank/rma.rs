@@ -176,7 +176,7 @@ impl<S> Rank<'_, S> {
         self.attached()?;
         let mut done = 0;
         while done < len {
-            let piece = (len - done).min(self.medium as u64);
+            let piece = (len - done).min(self.replies.medium as u64);
             let data = match from {
                 Source::Private(from) => {
                     Data::Bytes(from.get(done as usize..(done + piece) as usize).unwrap_or_default())
@@ -198,7 +198,7 @@ impl<S> Rank<'_, S> {
         self.attached()?;
         let mut done = 0;
         while done < own.len {
-            let piece = (own.len - done).min(self.medium as u64);
+            let piece = (own.len - done).min(self.replies.medium as u64);
             let request = Piece { key: GET, off: off + done, len: piece, data: Data::None };
             self.ask(from, request, Op::Get { counter, len: piece as u16, to: own.off + done })?;
             done += piece;
@@ -227,7 +227,7 @@ impl<S> Rank<'_, S> {
         self.check(from, off, to.len() as u64)?;
         self.attached()?;
         let mut off = off;
-        for piece in to.chunks_mut(self.medium.max(1)) {
+        for piece in to.chunks_mut(self.replies.medium.max(1)) {
             let len = piece.len() as u64;
             self.ask(from, Piece { key: GET, off, len, data: Data::None }, Op::Held)?;
             self.wait_while(|rank| rank.held.is_none())?;

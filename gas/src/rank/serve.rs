@@ -4,7 +4,7 @@ use super::pieces::{self, Op};
 use super::{NO_RANK, Peer, Rank};
 use crate::handlers::{Handlers, ReplyFn, RequestFn, Run};
 use crate::kinds::Kinds;
-use crate::message::{Msg, Payload, Reply, ReplyChunk, SegRange, Token, Unsent};
+use crate::message::{Msg, Payload, Replies, ReplyChunk, SegRange, Token, Unsent};
 use crate::thread::pause;
 use crate::{GasError, wire};
 use hamr_comm::abi::slot::{RepHdr, ReqHdr};
@@ -47,8 +47,7 @@ struct Parts<'r, S> {
     source: RankId,
     state: &'r mut S,
     world: &'r WorldRef<'r>,
-    window: &'r Window<()>,
-    medium: usize,
+    replies: &'r mut Replies,
     scratch: &'r mut [u8],
 }
 
@@ -58,8 +57,7 @@ macro_rules! parts {
             source: RankId($from as u32),
             state: &mut $rank.state,
             world: &$rank.world,
-            window: $rank.gas.window(),
-            medium: $rank.medium,
+            replies: &mut $rank.replies,
             scratch: &mut $rank.scratch,
         }
     };
@@ -95,10 +93,6 @@ impl<S> Rank<'_, S> {
     /// One look at all ranks.
     pub(crate) fn poll_once(&mut self) -> Result<u32, GasError> {
         let table = self.attached()?;
-        self.polls += 1;
-        if self.polls >= POLLS {
-            self.turn()?;
-        }
         let mut found = 0;
         let mut looked = usize::MAX;
         if self.budget != 0 {
@@ -108,7 +102,11 @@ impl<S> Rank<'_, S> {
             found = self.poll_lanes(table, looked)?;
         }
         if found == 0 {
+            self.polls += 1 + BUDGET - self.budget;
             self.budget = BUDGET;
+            if self.polls >= POLLS {
+                self.turn()?;
+            }
             // Of two ranks there is no other one.
             if self.peers.len() > 2 || looked == usize::MAX || self.senders.is_some() {
                 found = self.poll_others(table, looked)?;
@@ -143,9 +141,30 @@ impl<S> Rank<'_, S> {
     fn poll_lanes(&mut self, table: &'static Handlers<S>, rank: usize) -> Result<u32, GasError> {
         let Some(mut peer) = self.peers.get_mut(rank) else { return Ok(0) };
         let mut found = 0;
-        if let Some(message) = peer.responder.next(true) {
+        let mut next = peer.responder.next(true);
+        if next.is_some() {
             self.last = rank;
-            found = self.serve(table, rank, message)?;
+            while let Some(message) = next.take() {
+                match serve(table, peer, message, &mut found, &mut parts!(self, rank)) {
+                    Served::All => {}
+                    Served::Other(message, hdr) => {
+                        self.serve_other(rank, message, hdr);
+                        found += 1;
+                        match self.peers.get_mut(rank) {
+                            Some(again) => peer = again,
+                            None => break,
+                        }
+                        if found < BATCH {
+                            next = peer.responder.next(message.slot != 0);
+                        }
+                    }
+                    Served::Unsent(at, why) => {
+                        self.published(RankId(rank as u32));
+                        return Err(self.breaks(GasError::Reply { to: rank as u32, at, why: why.text() }));
+                    }
+                }
+            }
+            self.published(RankId(rank as u32));
             match self.peers.get_mut(rank) {
                 Some(again) => peer = again,
                 None => return Ok(found),
@@ -155,8 +174,8 @@ impl<S> Rank<'_, S> {
             found += 1;
             self.last = rank;
             let is_done = match peer.ops.get(slot as usize) {
-                Some(Op::Am) if hdr.has(RepHdr::AM_REPLY) => {
-                    run_reply(table, peer, slot, hdr, parts!(self, rank)).is_some()
+                Some(Op::Am) if let Some(at) = wire::reply_handler(hdr) => {
+                    run_reply(table, at, peer, slot, parts!(self, rank)).is_some()
                 }
                 Some(Op::Am) => hdr.status() == Status::EXECUTED,
                 _ => false,
@@ -267,38 +286,8 @@ impl<S> Rank<'_, S> {
     /// Nothing works any more.
     #[cold]
     pub(crate) fn breaks(&mut self, why: GasError) -> GasError {
-        self.broken = Some(why.clone());
+        (self.broken, self.table) = (Some(why.clone()), None);
         why
-    }
-
-    /// Serves requests of a rank, from one that was found on.
-    #[inline(always)]
-    fn serve(&mut self, table: &'static Handlers<S>, from: usize, mut found: Found) -> Result<u32, GasError> {
-        let mut served = 0;
-        let error = loop {
-            let Some(peer) = self.peers.get_mut(from) else { break None };
-            let hdr = ReqHdr(peer.responder.slot(found.slot).req_hdr());
-            let error = match wire::handler(hdr) {
-                Some(at) => serve_message(table, at, peer, found, parts!(self, from)),
-                None => {
-                    self.serve_other(from, found, hdr);
-                    None
-                }
-            };
-            served += 1;
-            if error.is_some() || served == BATCH {
-                break error;
-            }
-            // Other work comes before the hot slot once more (rule 8).
-            let next = self.peers.get_mut(from).and_then(|peer| peer.responder.next(found.slot != 0));
-            let Some(next) = next else { break None };
-            found = next;
-        };
-        self.published(RankId(from as u32));
-        match error {
-            Some((at, why)) => Err(self.breaks(GasError::Reply { to: from as u32, at, why: why.text() })),
-            None => Ok(served),
-        }
     }
 
     /// Serves a request that is no active message: a piece of a transfer, or it breaks the rules.
@@ -351,25 +340,60 @@ impl<S> Rank<'_, S> {
     }
 }
 
-/// Serves an active message. Returns why its handler's reply could not be made.
+/// How a run of requests ended.
+enum Served {
+    /// No more are there, or others have their turn.
+    All,
+    /// The next is no active message.
+    Other(Found, ReqHdr),
+    /// The last one's reply could not be made: its handler, and why.
+    Unsent(u8, Unsent),
+}
+
+/// Serves active messages of a rank, from one that was found on, and counts them.
 #[inline(always)]
-fn serve_message<S>(
+fn serve<S>(
     table: &'static Handlers<S>,
-    at: u8,
-    peer: &Peer,
-    found: Found,
-    parts: Parts<'_, S>,
-) -> Option<(u8, Unsent)> {
-    let Parts { source, state, world, window, medium, scratch } = parts;
+    peer: &mut Peer,
+    mut found: Found,
+    count: &mut u32,
+    parts: &mut Parts<'_, S>,
+) -> Served {
+    loop {
+        let hdr = ReqHdr(peer.responder.slot(found.slot).req_hdr());
+        let Some(at) = wire::handler(hdr) else { return Served::Other(found, hdr) };
+        serve_message(table, at, peer, found, parts);
+        *count += 1;
+        if let Some((at, why)) = parts.replies.error {
+            return Served::Unsent(at, why);
+        }
+        if *count == BATCH {
+            return Served::All;
+        }
+        // Other work comes before the hot slot once more (rule 8).
+        match peer.responder.next(found.slot != 0) {
+            Some(next) => found = next,
+            None => return Served::All,
+        }
+    }
+}
+
+/// Serves an active message.
+#[inline(always)]
+fn serve_message<S>(table: &'static Handlers<S>, at: u8, peer: &Peer, found: Found, parts: &mut Parts<'_, S>) {
+    let Parts { source, world, .. } = *parts;
     let slot = peer.responder.slot(found.slot);
     let words = slot.request_words();
-    let mut reply = Reply::NONE;
-    let chunk = ReplyChunk::Lane(window, peer.from.reply(found.slot));
-    let token = Token { to: source, world, info: &table.info, medium, chunk, reply: &mut reply };
+    let (state, scratch, replies) = (&mut *parts.state, &mut *parts.scratch, &mut *parts.replies);
+    replies.begin();
+    let (window, medium, chunk) = (replies.window, replies.medium, ReplyChunk::Lane(&peer.from, found.slot));
     if let Some(args) = wire::short_args(&words) {
         match request_handler(table, at, Category::Short) {
-            Some(run) => run(state, Msg { source, world, args, payload: Payload::None }, token),
-            None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
+            Some(run) => {
+                let token = Token { to: source, world, chunk, replies };
+                run(state, Msg { source, world, args, payload: Payload::None }, token);
+            }
+            None => replies.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
         }
     } else {
         let (mut out, request) = (None, peer.from.request(found.slot));
@@ -377,35 +401,36 @@ fn serve_message<S>(
             Some(message) => match request_handler(table, at, message.category) {
                 Some(run) => {
                     let payload = payload(&message, window, request, scratch);
+                    let token = Token { to: source, world, chunk, replies };
                     run(state, Msg { source, world, args: message.args, payload }, token);
                 }
-                None => reply.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
+                None => replies.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
             },
-            None => reply.hdr = RepHdr::inline(Status::BAD_REQUEST, 0),
+            None => replies.hdr = RepHdr::inline(Status::BAD_REQUEST, 0),
         }
     }
-    match reply.hdr.len() {
+    let replies = &*parts.replies;
+    match replies.hdr.len() {
         // Most: one store.
-        ..=8 => slot.write_reply(&[reply.words[0]]),
-        len => slot.write_reply(wire::used(&reply.words, len)),
+        ..=8 => slot.write_reply(&[replies.words[0]]),
+        len => slot.write_reply(wire::used(&replies.words, len)),
     }
-    slot.publish_reply(reply.hdr.0, found.seq);
-    reply.error
+    slot.publish_reply(replies.hdr.0, found.seq);
 }
 
 /// Runs the handler of a reply. `None`: it breaks the rules.
 #[inline(always)]
-fn run_reply<S>(table: &'static Handlers<S>, peer: &Peer, slot: u32, hdr: RepHdr, parts: Parts<'_, S>) -> Option<()> {
-    let Parts { source, state, world, window, medium, scratch } = parts;
+fn run_reply<S>(table: &'static Handlers<S>, at: u8, peer: &Peer, slot: u32, parts: Parts<'_, S>) -> Option<()> {
+    let Parts { source, state, world, replies, scratch } = parts;
     let words = peer.reply_words(slot);
-    let at = u8::try_from(hdr.status().0).ok()?;
     if let Some(args) = wire::short_args(&words) {
         let run = reply_handler(table, at, Category::Short)?;
         run(state, Msg { source, world, args, payload: Payload::None });
         return Some(());
     }
     let (mut out, chunk) = (None, peer.to.reply(slot));
-    let message = wire::unpack(&words, &mut out, window, chunk, medium)?;
+    let window = replies.window;
+    let message = wire::unpack(&words, &mut out, window, chunk, replies.medium)?;
     let run = reply_handler(table, at, message.category)?;
     let payload = payload(&message, window, chunk, scratch);
     run(state, Msg { source, world, args: message.args, payload });
@@ -415,8 +440,8 @@ fn run_reply<S>(table: &'static Handlers<S>, peer: &Peer, slot: u32, hdr: RepHdr
 /// The handler of an index for such a request.
 #[inline(always)]
 fn request_handler<S>(table: &'static Handlers<S>, at: u8, category: Category) -> Option<RequestFn<S>> {
-    match (table.info.get(usize::from(at)), table.run.get(usize::from(at))) {
-        (Some(info), Some(Run::Request(run))) if Kinds(info.kinds).has(category) => Some(*run),
+    match table.run.get(usize::from(at)) {
+        Some(Run::Request(kinds, run)) if Kinds(*kinds).has(category) => Some(*run),
         _ => None,
     }
 }
@@ -424,8 +449,8 @@ fn request_handler<S>(table: &'static Handlers<S>, at: u8, category: Category) -
 /// The handler of an index for such a reply.
 #[inline(always)]
 fn reply_handler<S>(table: &'static Handlers<S>, at: u8, category: Category) -> Option<ReplyFn<S>> {
-    match (table.info.get(usize::from(at)), table.run.get(usize::from(at))) {
-        (Some(info), Some(Run::Reply(run))) if Kinds(info.kinds).has(category) => Some(*run),
+    match table.run.get(usize::from(at)) {
+        Some(Run::Reply(kinds, run)) if Kinds(*kinds).has(category) => Some(*run),
         _ => None,
     }
 }
@@ -445,7 +470,7 @@ fn payload<'m>(message: &wire::Unpacked<'m>, window: &'m Window<()>, chunk: u64,
 /// Runs the handler of a rank's reply to itself, whose chunk is `scratch`.
 pub(crate) fn own_reply<S>(
     table: &Handlers<S>,
-    reply: &Reply,
+    reply: &Replies,
     state: &mut S,
     world: &WorldRef<'_>,
     me: RankId,
@@ -460,7 +485,7 @@ pub(crate) fn own_reply<S>(
         (Category::Medium, Some(data)) => Payload::Private(data),
         (Category::Short, _) => Payload::None,
     };
-    let Some(Run::Reply(run)) = table.run.get(usize::from(reply.hdr.status().0)) else { return None };
+    let Some(Run::Reply(_, run)) = table.run.get(usize::from(reply.hdr.status().0)) else { return None };
     run(state, Msg { source: me, world, args: message.args, payload });
     Some(())
 }
