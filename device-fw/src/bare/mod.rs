@@ -46,7 +46,6 @@ mod stacks;
 mod task_stack;
 pub(crate) mod tick;
 mod walk;
-mod window;
 #[cfg(feature = "world")]
 mod world;
 #[cfg(target_arch = "x86_64")]
@@ -62,6 +61,9 @@ use riscv64 as isa;
 use x86_64 as isa;
 
 pub use crate::board::bare_board::{BareBoard, Hardware, StartError};
+#[doc(hidden)]
+pub use crate::board::window::WindowMemory;
+pub use crate::board::window::reserved_window;
 pub use memory::ram;
 #[cfg(feature = "modules")]
 #[doc(hidden)]
@@ -70,9 +72,6 @@ pub use no_abort::NoAbort;
 #[cfg(feature = "tasks")]
 #[doc(hidden)]
 pub use task_stack::reserve;
-#[doc(hidden)]
-pub use window::WindowMemory;
-pub use window::reserved_window;
 
 use crate::{Config, Device, OnFault, arch, crash};
 use core::fmt::Write;

@@ -10,6 +10,8 @@ use hamr_comm::am::{Activity, ControlHandoff};
 pub(crate) mod bare_board;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))))]
 mod uart16550;
+#[cfg(hamr_machine)]
+pub(crate) mod window;
 
 #[cfg(all(hamr_bare, target_arch = "x86_64"))]
 pub mod pc;

@@ -9,8 +9,8 @@ mod timer;
 mod uart;
 
 use crate::arch::{TimedSleep, Timer};
-use crate::bare::reserved_window;
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
+use crate::board::window::reserved_window;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 

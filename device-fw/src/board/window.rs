@@ -4,7 +4,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: a static becomes a window (`docs/unsafe.md` "bare image").
 
-use super::StartError;
+use super::bare_board::StartError;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
