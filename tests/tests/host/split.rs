@@ -60,7 +60,7 @@ fn an_image_without_the_feature_says_so() {
         Protocol::Split
     );
     let link = Loopback::new(heap, Table::of_this_image()).without(feature::SPLIT);
-    assert!(link.window().len() > 0);
+    assert!(!link.window().is_empty());
     match attach(link) {
         Err(Error::Refused { why, .. }) => assert!(why.contains("the image has no split"), "{why}"),
         other => panic!("{:?}", other.map(|node| node.info())),
