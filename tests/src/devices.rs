@@ -1,7 +1,7 @@
 //! Opens devices for tests: any kind of device, with the image of the test handlers. A process
 //! searches the image once.
 
-use crate::far::{FarLauncher, Seen, Stubbed, key};
+use crate::far::{Driven, FarLauncher, Seen, Stubbed, key};
 use crate::mirrored::{Far, MirroredLauncher};
 use hamr::link::{Link, Protocol};
 use hamr::qemu::{Machine, QemuLauncher};
@@ -26,7 +26,7 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// `qemu:riscv64` without supervisor mode, and what needs it.
 const MACHINE_MODE: Machine = Machine { name: "machine-mode", cpu: "rv64,h=false,s=false", ..Machine::RISCV64 };
 
-/// The runtime of this process, which also knows the devices `machine-mode`, `mirrored`, `far:KIND`, `seen:KIND` and
+/// The runtime of this process, which also knows the devices `machine-mode`, `mirrored`, `far:KIND`, `seen:KIND`, `driven:KIND` and
 /// `stubbed:qemu:riscv64`.
 ///
 /// # Panics
@@ -41,6 +41,7 @@ pub fn runtime() -> &'static Runtime {
         runtime.register("tcp", TcpLauncher::with_key(key()));
         runtime.register("far", FarLauncher);
         runtime.register("seen", Seen);
+        runtime.register("driven", Driven);
         runtime.register("stubbed", Stubbed);
         runtime
     })

@@ -4,6 +4,7 @@ use crate::devices;
 use crate::mirrored::keep;
 use hamr::gdb::GdbLauncher;
 use hamr::link::Link;
+use hamr::mirror::MirrorLink;
 use hamr::qemu::{Machine, QemuLauncher};
 use hamr::serve::{Keeper, Listener};
 use hamr::tcp::TcpLauncher;
@@ -85,6 +86,22 @@ impl Launcher for Seen {
         let link = launcher.launch(&request)?;
         keep(&*link, &request);
         Ok(link)
+    }
+}
+
+/// Starts the same devices, whose memory their host reads and writes.
+pub struct Driven;
+
+impl Launcher for Driven {
+    fn describe(&self) -> String {
+        "a device whose memory is read and written: for tests".into()
+    }
+    fn target(&self, argument: &str) -> Result<Option<Target>, Error> {
+        devices::runtime().target(if argument.is_empty() { "shm" } else { argument })
+    }
+    fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        let &LaunchRequest { window_len, start_deadline, .. } = request;
+        Ok(Box::new(MirrorLink::driven(Seen.launch(request)?.into(), |window| window, window_len, start_deadline)?))
     }
 }
 

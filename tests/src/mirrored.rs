@@ -94,8 +94,8 @@ pub fn words(node: &Node, of: BufferPtr<u32>) -> Option<Words<'static>> {
     heap.copies()?.words(of.parts().off, of.len() as u64).ok()
 }
 
-/// Starts the same devices, whose memory their host reads and writes. With `true` an access promises nothing, and keeps nothing.
-pub struct DrivenLauncher(pub Far, pub bool);
+/// Starts the same devices, whose memory their host reads and writes; an access promises nothing, and keeps nothing.
+pub struct CarelessLauncher(pub Far);
 
 /// Memory whose accesses take place in any order of their bytes, but for aligned pairs.
 struct Careless(DrivenWindow, u64);
@@ -139,7 +139,7 @@ impl DrivenMemory for Careless {
     }
 }
 
-impl Launcher for DrivenLauncher {
+impl Launcher for CarelessLauncher {
     fn describe(&self) -> String {
         "a device whose memory is read and written: for tests".into()
     }
@@ -149,10 +149,7 @@ impl Launcher for DrivenLauncher {
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let Device { link, .. } = self.0.start(request)?;
         let &LaunchRequest { window_len, start_deadline, .. } = request;
-        Ok(match self.1 {
-            true => Box::new(MirrorLink::driven(link, |window| Careless(window, 1), window_len, start_deadline)?),
-            false => Box::new(MirrorLink::driven(link, |window| window, window_len, start_deadline)?),
-        })
+        Ok(Box::new(MirrorLink::driven(link, |window| Careless(window, 1), window_len, start_deadline)?))
     }
 }
 

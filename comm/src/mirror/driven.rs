@@ -9,8 +9,10 @@ use super::copies::{DEVICE_BYTES, Pairs, load, of_device, parts, parts_of_offer,
 use super::looks::Asked;
 use super::queue::{Shape, chunk_of, ticket_of};
 use super::{Body, DeviceCopy, DeviceSide, Half, Lost, Message, Side};
+use crate::handshake::HostHandshake;
 use alloc::vec::Vec;
 use core::ops::Range;
+use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::layout::Layout;
 use hamr_shared_abi::preamble::{DEVICE_RECORD, DEVICE_WORDS, HostState, MAGIC, PREAMBLE_BYTES, word};
 use hamr_shared_abi::queue::QueueDescriptor;
@@ -125,6 +127,12 @@ impl<M: DrivenMemory> DrivenCopy<M> {
     fn moved(&mut self) {
         self.since = Instant::now();
         self.next = self.since;
+    }
+
+    /// Has the device left the last epoch that was offered, as far as is known?
+    pub fn has_left(&self) -> bool {
+        let epoch = load(&self.shadow, word::EPOCH).unwrap_or_default();
+        HostHandshake::has_acknowledged(&self.shadow, Epoch(epoch))
     }
 
     /// Writes what was put.
@@ -282,18 +290,28 @@ impl<M: DrivenMemory> DrivenCopy<M> {
         Ok(true)
     }
 
-    /// Looks at the replies that are looked for next, or `all`.
-    fn pull_replies(&mut self, all: bool) -> Result<(), Lost> {
+    /// Looks at the replies that are looked for next, or `all`. True: one is of a fault, behind which there may be another state.
+    fn pull_replies(&mut self, all: bool) -> Result<bool, Lost> {
+        let mut has_fault = false;
         for queue in 0..self.streams.len() {
             let Some(d) = self.streams.get(queue).copied() else { break };
             let mut numbers = core::mem::take(&mut self.numbers);
             numbers.clear();
             self.copy.awaited(queue, all, &mut numbers);
-            let pulled = numbers.iter().try_for_each(|number| self.pull_half(&d, *number, Which::Reply).map(|_| ()));
+            let pulled: Result<(), Lost> = numbers.iter().try_for_each(|number| {
+                let is_new = self.pull_half(&d, *number, Which::Reply)?;
+                has_fault |= is_new && self.is_fault(&d, *number)?;
+                Ok(())
+            });
             self.numbers = numbers;
             pulled?;
         }
-        Ok(())
+        Ok(has_fault)
+    }
+
+    fn is_fault(&self, d: &QueueDescriptor, number: u32) -> Result<bool, Lost> {
+        let at = d.slot(number).unwrap_or_default() + Which::Reply.pair() as u64;
+        Ok(RepHdr(load(&self.shadow, at)?).has(RepHdr::FAULT))
     }
 
     /// Looks at what the device asks of its host: in each queue what is outstanding, for CANCEL, and where the next one comes. In the
@@ -326,7 +344,9 @@ impl<M: DrivenMemory> DrivenCopy<M> {
         self.pull_of_host()?;
         // Without the two words, which come last.
         self.pull(DEVICE_WORDS + 8, DEVICE_BYTES as u64 - 8)?;
-        if load(&self.shadow, 0)? == MAGIC
+        // What an earlier host has laid out is not looked at.
+        if !self.streams.is_empty()
+            && load(&self.shadow, 0)? == MAGIC
             && let Ok(layout) = Layout::of_window(&self.shadow)
         {
             for section in parts(&layout, of_device(state)) {
@@ -351,9 +371,13 @@ fn reply_chunk(hdr: RepHdr, payload: [u64; INLINE_WORDS], d: &QueueDescriptor) -
 
 impl<M: DrivenMemory> Side for DrivenCopy<M> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
-        if self.copy.take(message)? || self.answer(message)? {
+        if self.copy.take(message)? {
             self.moved();
             return Ok(true);
+        }
+        if !self.looks.is_empty() {
+            // Behind what was published before.
+            self.look_now();
         }
         let now = Instant::now();
         if now < self.next {
@@ -370,14 +394,17 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
                 return Ok(true);
             }
         }
-        self.pull_replies(false)?;
-        if self.copy.take(message)? {
+        if self.pull_replies(false)? {
+            // A fault is told behind the state that it has left.
+            self.pull_state()?;
+        }
+        if self.copy.take(message)? || self.answer(message)? {
             self.moved();
             return Ok(true);
         }
-        let now = Instant::now();
+        let end = Instant::now();
         let longest = if self.copy.is_idle() { IDLE } else { LONGEST };
-        self.next = now + ((now - self.since) / 8).min(longest);
+        self.next = end + ((end - self.since) / 8).min(longest).max(end - now);
         Ok(false)
     }
 
@@ -421,6 +448,11 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
 impl<M: DrivenMemory> DeviceSide for DrivenCopy<M> {
     fn renew(&mut self) {
         self.copy.renew();
+    }
+
+    fn look_now(&mut self) {
+        self.next = Instant::now();
+        self.next_round = self.next;
     }
 
     fn pause(&self) -> Option<Duration> {

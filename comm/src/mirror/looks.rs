@@ -120,6 +120,10 @@ impl Asked {
         Ok(())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The answer to the oldest, by `read`, where there is one. The heap begins at `heap`.
     pub(super) fn answer(
         &mut self,

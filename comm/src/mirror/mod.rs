@@ -74,6 +74,9 @@ pub trait DeviceSide: Side {
     /// The device was started again; whatever it was in is over.
     fn renew(&mut self);
 
+    /// The next look is one at everything, also where it would not be due.
+    fn look_now(&mut self) {}
+
     /// How long nothing is to be looked at, of a side that asks its device.
     fn pause(&self) -> Option<Duration> {
         None

@@ -198,7 +198,8 @@ impl<K> Requests<K> {
             let hdr = slot(slots, call.slot).map_or(0, SlotAccess::req_hdr);
             ReqHdr(hdr).has(ReqHdr::CANCEL) && !call.hdr.has(ReqHdr::CANCEL)
         };
-        let call = self.calls.all.iter_mut().find(is_new)?;
+        // The youngest first: a call that runs ends by its own, and those behind it are not to begin meanwhile.
+        let call = self.calls.all.iter_mut().rev().find(is_new)?;
         call.hdr = call.hdr.with(ReqHdr::CANCEL);
         let (payload, second) = ([0; INLINE_WORDS], [0; SECOND_WORDS]);
         let Outstanding { slot, word, hdr, .. } = *call;

@@ -50,7 +50,9 @@ const PIECE: usize = 1 << 16;
 
 /// The stub, which messages and transfers share.
 struct Board {
-    at: SocketAddr,
+    /// Where it may be, the best first.
+    at: Vec<SocketAddr>,
+    name: String,
     base: u64,
     limit: Duration,
     /// `None`: the connection was lost.
@@ -58,15 +60,26 @@ struct Board {
 }
 
 impl Board {
-    fn connect(&self) -> Result<(), String> {
-        let stub = Stub::connect(self.at, self.limit)?;
-        *self.stub.lock().unwrap_or_else(PoisonError::into_inner) = Some(stub);
-        Ok(())
+    fn connect(&self, limit: Duration) -> Result<(), String> {
+        let mut guard = self.stub.lock().unwrap_or_else(PoisonError::into_inner);
+        // A stub serves one connection.
+        *guard = None;
+        let mut first = None;
+        for at in &self.at {
+            match Stub::connect(*at, limit.min(self.limit)) {
+                Ok(stub) => {
+                    *guard = Some(stub);
+                    return Ok(());
+                }
+                Err(why) => first = first.or(Some(why)),
+            }
+        }
+        Err(first.unwrap_or_else(|| "expected an address, got none".into()))
     }
 
     fn access(&self, off: u64, what: impl FnOnce(&mut Stub, u64) -> Result<(), String>) -> Result<(), String> {
         let mut guard = self.stub.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = |why: &str| format!("the connection to the stub at {} was lost: {why}", self.at);
+        let lost = |why: &str| format!("the connection to the stub at {} was lost: {why}", self.name);
         let stub = guard.as_mut().ok_or_else(|| lost("it has ended"))?;
         let address =
             self.base.checked_add(off).ok_or_else(|| format!("expected an address, got {off:#x} behind the base"))?;
@@ -107,22 +120,25 @@ impl DrivenMemory for BoardMemory {
 /// The board as a side of the mirror. It runs whether a host is there or not.
 struct BoardSide {
     copy: DrivenCopy<BoardMemory>,
-    /// It is to be told that the board runs.
-    renewed: bool,
+    /// It is to be told that the board runs outside of any epoch, or does not.
+    renewed: Option<bool>,
 }
 
 impl Side for BoardSide {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
-        if std::mem::take(&mut self.renewed) {
-            message.body = Body::Renewed(true);
+        if let Some(is_free) = self.renewed.take() {
+            message.body = Body::Renewed(is_free);
             message.bytes.clear();
+            if !is_free {
+                message.bytes.extend(b"expected that the board leaves its epoch, it has not: reset it");
+            }
             return Ok(true);
         }
         self.copy.take(message)
     }
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
         if let Body::Renew = message.body {
-            self.renewed = true;
+            self.renewed = Some(self.copy.has_left());
             return Ok(());
         }
         self.copy.put(message)
@@ -143,6 +159,9 @@ impl Side for BoardSide {
 impl FarSide for BoardSide {
     fn descriptors(&self) -> Vec<Descriptor> {
         Vec::new()
+    }
+    fn is_asked(&self) -> bool {
+        true
     }
     fn pause(&self) -> Duration {
         self.copy.pause().unwrap_or_default()
@@ -190,17 +209,19 @@ impl Launcher for GdbLauncher {
                 start
             }
         };
-        let mut addresses = place.at.to_socket_addrs().map_err(|e| fail(format!("{}: {e}", place.at)))?;
-        let at = addresses.next().ok_or_else(|| fail(format!("expected an address, {} has none", place.at)))?;
-        let board = Arc::new(Board { at, base, limit: silence.min(limit), stub: Mutex::new(None) });
+        if base.checked_add(window_len).is_none() {
+            return Err(fail(format!("expected {window_len} bytes of memory, got a base of {base:#x}")));
+        }
+        let at = place.at.to_socket_addrs().map_err(|e| fail(format!("{}: {e}", place.at)))?.collect();
+        let name = place.at.to_owned();
+        let board = Arc::new(Board { at, name, base, limit: silence.min(limit), stub: Mutex::new(None) });
         let heap = board.clone();
-        let far = move |_: Duration| {
-            board.connect()?;
+        let far = move |limit: Duration| {
+            board.connect(limit)?;
             let copy = DrivenCopy::new(BoardMemory(board.clone()), window_len).map_err(|Lost(why)| why)?;
-            Ok(BoardSide { copy, renewed: false })
+            Ok(BoardSide { copy, renewed: None })
         };
-        let remote = at.to_string();
-        Ok(Box::new(MirrorLink::start(("gdb", &remote, Protocol::HostDriven), window_len, far, heap, limit)?))
+        Ok(Box::new(MirrorLink::start(("gdb", place.at, Protocol::HostDriven), window_len, far, heap, limit)?))
     }
 }
 

@@ -12,6 +12,10 @@ const INTERRUPT: u8 = 0x03;
 const MOST_PACKET: usize = 1 << 20;
 /// Bytes of a packet, where the stub does not say.
 const PACKET: usize = 1024;
+/// The time of an access, at most.
+const LONGEST_LIMIT: Duration = Duration::from_secs(60);
+/// That of the last one.
+const FAREWELL: Duration = Duration::from_millis(500);
 /// Answers in a row that are none to what was asked, such as text of the program.
 const MOST_OTHERS: usize = 1000;
 
@@ -26,8 +30,10 @@ pub(super) struct Stub {
     takes_binary: bool,
     /// It confirms packets, and wants its own confirmed.
     confirms: bool,
-    /// What comes may answer something else.
-    has_failed: bool,
+    /// The processor stands.
+    stands: bool,
+    /// When the present access has to have ended.
+    until: Instant,
     limit: Duration,
 }
 
@@ -73,14 +79,15 @@ impl Stub {
     /// # Errors
     /// No stub there.
     pub(super) fn connect(at: SocketAddr, limit: Duration) -> Result<Self, String> {
-        let limit = limit.max(Duration::from_millis(1));
+        let limit = limit.clamp(Duration::from_millis(1), LONGEST_LIMIT);
+        let until = Instant::now() + limit;
         let stream = TcpStream::connect_timeout(&at, limit).map_err(|e| match e.kind() {
             ErrorKind::ConnectionRefused => {
                 format!("expected a gdb stub at {at}, the connection was refused; QEMU has one with `-gdb tcp:{at}`")
             }
             _ => format!("expected a gdb stub at {at}: {e}"),
         })?;
-        let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(limit)));
+        let set = stream.set_nodelay(true);
         set.and_then(|()| stream.set_write_timeout(Some(limit))).map_err(|e| e.to_string())?;
         let mut stub = Self {
             stream,
@@ -88,13 +95,14 @@ impl Stub {
             most: PACKET,
             takes_binary: false,
             confirms: true,
-            has_failed: false,
+            stands: true,
+            until,
             limit,
         };
         let features = stub.ask(b"qSupported")?;
         let features = String::from_utf8_lossy(&features).into_owned();
         let size = features.split(';').find_map(|feature| feature.strip_prefix("PacketSize="));
-        let size = size.and_then(|size| usize::from_str_radix(size, 16).ok()).unwrap_or(PACKET).clamp(256, MOST_PACKET);
+        let size = size.and_then(|size| usize::from_str_radix(size, 16).ok()).unwrap_or(PACKET).clamp(128, MOST_PACKET);
         // As hexadecimal digits, beside what asks for them.
         stub.most = (size - 64) / 2;
         if features.split(';').any(|feature| feature == "QStartNoAckMode+") && stub.ask(b"QStartNoAckMode")? == b"OK" {
@@ -113,11 +121,13 @@ impl Stub {
         self.stream.write_all(bytes).map_err(|e| lost(&e, self.limit))
     }
 
-    fn byte(&mut self, at: usize, until: Instant) -> Result<u8, String> {
+    fn byte(&mut self, at: usize) -> Result<u8, String> {
         while self.input.len() <= at {
-            if Instant::now() > until {
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Err(late(self.limit));
             }
+            self.stream.set_read_timeout(Some(left)).map_err(|e| e.to_string())?;
             let mut piece = [0; 4096];
             match self.stream.read(&mut piece) {
                 Ok(0) => return Err("it has ended the connection".into()),
@@ -131,22 +141,21 @@ impl Stub {
 
     /// The next packet.
     fn receive(&mut self) -> Result<Vec<u8>, String> {
-        let until = Instant::now() + self.limit;
         let mut begin = 0;
-        while self.byte(begin, until)? != b'$' {
+        while self.byte(begin)? != b'$' {
             begin += 1;
             if begin > MOST_PACKET {
                 return Err("expected a packet of gdb's protocol, got other bytes".into());
             }
         }
         let mut end = begin + 1;
-        while self.byte(end, until)? != b'#' {
+        while self.byte(end)? != b'#' {
             end += 1;
             if end - begin > MOST_PACKET {
                 return Err(format!("expected a packet of at most {MOST_PACKET} bytes, got a longer one"));
             }
         }
-        self.byte(end + 2, until)?;
+        self.byte(end + 2)?;
         let body = self.input.get(begin + 1..end).unwrap_or_default().to_vec();
         let mut sum = [0];
         let is_whole = from_hex(self.input.get(end + 1..end + 3).unwrap_or_default(), &mut sum).is_some();
@@ -165,8 +174,13 @@ impl Stub {
         self.send(&framed(body))?;
         for _ in 0..MOST_OTHERS {
             let answer = self.receive()?;
-            // Text of the program.
-            if answer.first() != Some(&b'O') || answer == b"OK" {
+            // Text of the program; or it has stopped for the connection, which older stubs say unasked.
+            let is_other = match answer.first() {
+                Some(b'O') => answer != b"OK",
+                Some(b'T' | b'S') => body != b"?",
+                _ => false,
+            };
+            if !is_other {
                 return Ok(answer);
             }
         }
@@ -178,7 +192,10 @@ impl Stub {
         for _ in 0..MOST_OTHERS {
             let answer = self.receive()?;
             match answer.first() {
-                Some(b'T' | b'S') => return Ok(()),
+                Some(b'T' | b'S') => {
+                    self.stands = true;
+                    return Ok(());
+                }
                 Some(b'W' | b'X') => return Err("its program has ended".into()),
                 _ => {}
             }
@@ -187,14 +204,17 @@ impl Stub {
     }
 
     fn go(&mut self) -> Result<(), String> {
+        self.stands = false;
         self.send(&framed(b"c"))
     }
 
     /// Runs `access` while the processor stands.
     fn standing(&mut self, access: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
-        let outcome = self.stop().and_then(|()| access(self)).and_then(|()| self.go());
-        self.has_failed |= outcome.is_err();
-        outcome
+        self.until = Instant::now().checked_add(self.limit).unwrap_or(self.until);
+        self.stop()?;
+        // The processor goes on whatever came of it.
+        let outcome = access(self);
+        self.go().and(outcome)
     }
 
     /// Fills `to` from an address.
@@ -234,9 +254,9 @@ impl Stub {
 impl Drop for Stub {
     /// The processor goes on without a debugger.
     fn drop(&mut self) {
-        if !self.has_failed {
-            let _ = self.stop().and_then(|()| self.send(&framed(b"D")));
-        }
+        self.until = Instant::now() + FAREWELL;
+        let stopped = if self.stands { Ok(()) } else { self.stop() };
+        let _ = stopped.and_then(|()| self.send(&framed(b"D")));
     }
 }
 

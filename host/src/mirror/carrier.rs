@@ -181,6 +181,9 @@ impl<D: FarSide> Carrier<D> {
         if !back && moved {
             // There may be more than one step carries.
             self.mirror.has_more();
+            if mirror.sides().1.is_asked() {
+                self.tender.hurry();
+            }
         }
         let (copy, far) = mirror.sides();
         if !was_full && far.is_full() {

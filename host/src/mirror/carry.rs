@@ -22,6 +22,10 @@ pub type Descriptor = (Arc<OwnedFd>, PollFlags);
 pub trait FarSide: Side + Send {
     /// Of which one is ready then, or when more of what was put can go.
     fn descriptors(&self) -> Vec<Descriptor>;
+    /// Is it asked whether something has come, because nothing tells?
+    fn is_asked(&self) -> bool {
+        false
+    }
     /// The longest sleep where nothing notifies of what comes.
     fn pause(&self) -> Duration {
         PAUSE

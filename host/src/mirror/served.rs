@@ -55,7 +55,7 @@ impl<M: DrivenMemory> Served<DrivenCopy<M>> {
     }
 }
 
-impl<C> Served<C> {
+impl<C: DeviceSide> Served<C> {
     fn of(link: Arc<dyn Link>, copy: C, descriptors: Vec<Arc<OwnedFd>>, limit: Duration) -> Self {
         let (end, renewed, was_offered, has_gone) = (None, None, false, Box::new(|| false));
         Self { link, copy, descriptors, end, renewed, limit, was_offered, has_gone }
@@ -74,6 +74,7 @@ impl<C> Served<C> {
             && let Peer::Gone(why) = self.link.peer()
         {
             self.end = Some((why, false));
+            self.copy.look_now();
         }
     }
 }
@@ -151,6 +152,10 @@ impl<C: DeviceSide + Send> FarSide for Served<C> {
         // The descriptor of a process that has ended is ready for good.
         let alive = self.descriptors.iter().filter(|_| self.end.is_none());
         alive.map(|fd| (fd.clone(), PollFlags::IN)).collect()
+    }
+
+    fn is_asked(&self) -> bool {
+        self.copy.pause().is_some()
     }
 
     fn pause(&self) -> Duration {

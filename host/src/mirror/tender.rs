@@ -60,6 +60,13 @@ impl Tender {
         wake(&self.kick);
     }
 
+    /// What was carried is answered sooner than the thread has meant to look again.
+    pub(super) fn hurry(&self) {
+        if self.does.load(Ordering::Relaxed) == WATCHES {
+            self.look();
+        }
+    }
+
     /// Something is carried now.
     pub(super) fn carries(&self) {
         self.carried.store(self.begin.elapsed().as_nanos() as u64, Ordering::Relaxed);

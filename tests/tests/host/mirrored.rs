@@ -2,7 +2,7 @@
 //! for which such a device is too simple: it replies to no ping beside a handler, and knows no place of a panic.
 
 use hamr::{Image, Node, Options, Runtime};
-use hamr_tests::mirrored::{DrivenLauncher, Far, MirroredLauncher};
+use hamr_tests::mirrored::{CarelessLauncher, Far, MirroredLauncher};
 use hamr_tests::streamed::StreamedLauncher;
 use std::sync::OnceLock;
 
@@ -12,8 +12,7 @@ fn open(kind: &str, options: Options) -> Node {
         let mut runtime = Runtime::new().expect("a runtime");
         runtime.register("polls", MirroredLauncher(Far::Thread));
         runtime.register("sleeps", MirroredLauncher(Far::Sleeper));
-        runtime.register("driven", DrivenLauncher(Far::Thread, false));
-        runtime.register("careless", DrivenLauncher(Far::Sleeper, true));
+        runtime.register("careless", CarelessLauncher(Far::Sleeper));
         runtime.register("streamed", StreamedLauncher(Far::Sleeper));
         runtime
     });
@@ -73,18 +72,7 @@ mod streamed {
     cases!(streamed);
 }
 
-/// The same where the host reads and writes the device's memory.
-mod driven {
-    use hamr::{Node, Options};
-
-    fn driven(options: Options) -> Node {
-        super::open("driven", options)
-    }
-
-    cases!(driven);
-}
-
-/// The same where an access promises nothing.
+/// The same where the host reads and writes the device's memory, and an access promises nothing.
 mod careless {
     use hamr::{Node, Options};
 

@@ -25,7 +25,7 @@ fn open(options: Options) -> Node {
     node
 }
 
-hamr_tests::conformance!(open);
+hamr_tests::conformance!(smoke: open);
 
 /// What a program asks for is what it has, or it is told what there is.
 #[test]

@@ -15,7 +15,7 @@ mod riscv64 {
         super::open("seen:qemu:riscv64", options)
     }
 
-    hamr_tests::conformance!(open);
+    hamr_tests::conformance!(smoke: open);
 }
 
 mod x86_64 {

@@ -10,3 +10,9 @@ fn open(options: Options) -> Node {
 }
 
 hamr_tests::conformance!(open);
+
+/// The state that a fault has left is known before the fault is: the next call begins an epoch.
+#[test]
+fn each_fault_names_its_location_and_the_next_call_works() {
+    hamr_tests::crashes::each_fault_names_its_location("driven:shm");
+}

@@ -24,7 +24,7 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 29] = [
+const ROWS: [[&str; 4]; 28] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
@@ -32,7 +32,6 @@ const ROWS: [[&str; 4]; 29] = [
     ["qemu", "mapped", "aarch64", "qemu aarch64"],
     ["microvm", "mapped", "x86_64", "qemu microvm"],
     ["loopback", "host-driven", "this machine", "host loopback::driven"],
-    ["thread, polls", "host-driven", "this machine", "host mirrored::driven"],
     ["no promises", "host-driven", "this machine", "host mirrored::careless"],
     ["shm", "host-driven", "this machine", "shm driven"],
     ["qemu", "host-driven", "riscv64", "qemu driven::riscv64"],
