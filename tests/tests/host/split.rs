@@ -37,7 +37,7 @@ fn a_protocol_that_a_device_cannot_have_is_refused() {
     };
     assert_eq!(open("loopback", Protocol::Mapped).expect("it can"), Protocol::Mapped);
     for (spec, protocol, said) in [
-        ("loopback", Protocol::Message, "Options::protocol: expected one of mapped, split for loopback, got message"),
+        ("loopback", Protocol::Message, "Options::protocol: expected one of mapped, split, host-driven for loopback, got message"),
         ("pci:0000:00:01.0", Protocol::Message, "one of mapped, split for pci:0000:00:01.0, got message"),
         ("tcp:127.0.0.1:1", Protocol::Split, "expected message for tcp:127.0.0.1:1, got split"),
     ] {
@@ -52,7 +52,7 @@ fn a_protocol_that_a_device_cannot_have_is_refused() {
 
 #[test]
 fn an_image_without_the_feature_says_so() {
-    let plan = Plan { heap: options().heap, placement: Placement::OneMemory, ..Plan::default() };
+    let plan = Plan { heap: options().heap, placement: Placement::OneMemory, trace: 0, ..Plan::default() };
     let heap = Layout::plan(&plan).expect("allowed").heap();
     let attach = |link: Loopback| runtime().attach("older", Box::new(link), split());
     assert_eq!(
