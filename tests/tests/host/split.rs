@@ -37,7 +37,11 @@ fn a_protocol_that_a_device_cannot_have_is_refused() {
     };
     assert_eq!(open("loopback", Protocol::Mapped).expect("it can"), Protocol::Mapped);
     for (spec, protocol, said) in [
-        ("loopback", Protocol::Message, "Options::protocol: expected one of mapped, split, host-driven for loopback, got message"),
+        (
+            "loopback",
+            Protocol::Message,
+            "Options::protocol: expected one of mapped, split, host-driven for loopback, got message",
+        ),
         ("pci:0000:00:01.0", Protocol::Message, "one of mapped, split for pci:0000:00:01.0, got message"),
         ("tcp:127.0.0.1:1", Protocol::Split, "expected message for tcp:127.0.0.1:1, got split"),
     ] {
