@@ -238,7 +238,7 @@ impl Options {
 
     /// Sizes; without a word on where the halves of slots lie.
     pub(crate) fn plan(&self) -> Plan {
-        Plan {
+        let plan = Plan {
             // Threads beyond that number share one of those for bodies.
             streams: self.streams().saturating_add((self.tasks == 0).into()),
             ring: self.ring,
@@ -249,11 +249,10 @@ impl Options {
             host_table: self.host_handlers().wire_len(),
             table: self.table,
             log: if self.log == 0 { 0 } else { self.log.saturating_add(RingHeader::BYTES) },
-            // No device of this library writes one.
-            trace: 0,
-            placement: Placement::Coherent,
             heap: self.heap.checked_next_multiple_of(64).map_or(u64::MAX, |heap| heap.saturating_add(self.segment)),
-        }
+            ..Plan::NO_TASKS
+        };
+        Plan { packed: plan.is_small(), ..plan }
     }
 
     /// [`Self::plan`] for a link, which may have memory for what the host polls.

@@ -39,6 +39,8 @@ pub struct Plan {
     pub host_table: u64,
     /// Where the halves of slots lie.
     pub placement: Placement,
+    /// Slots and heap begin on no page: for windows of which a page would be a large part.
+    pub packed: bool,
 }
 
 /// Where the halves of slots lie (abi §4.6).
@@ -63,17 +65,25 @@ impl Plan {
         table: 64 << 10,
         // A ring of 64 KiB behind its header.
         log: (64 << 10) + crate::rings::RingHeader::BYTES,
-        trace: 64 << 10,
+        // No device of this library writes one.
+        trace: 0,
         heap: 64 << 20,
         tasks: 0,
         host_chunk: 0,
         host_table: 0,
         placement: Placement::Coherent,
+        packed: false,
     };
 
     /// Queue pairs for the calls of bodies on the host: one for each that can run at the same time.
     pub const fn body_streams(&self) -> u32 {
         if self.tasks == 0 { 0 } else { self.tasks.saturating_add(1) }
+    }
+
+    /// Have its sections less than 64 KiB together?
+    pub fn is_small(&self) -> bool {
+        let sizes = sizes(self, self.pairs().saturating_add(1));
+        sizes.iter().try_fold(0_u64, |sum, (_, len)| sum.checked_add(*len)).is_some_and(|sum| sum < SMALL)
     }
 
     /// Queue pairs but the control stream.
@@ -93,7 +103,7 @@ const CONTROL_RING: u32 = 4;
 /// Hot slots are this far apart: two cache lines. The second is the slot's own (abi §4.7), and the
 /// adjacent-line prefetcher does not couple two streams.
 const HOT_STRIDE: u64 = 128;
-/// Bytes of sections from which on slots and heap begin on pages (abi §3.5).
+/// Bytes of sections below which a host packs them (abi §3.5).
 const SMALL: u64 = 64 << 10;
 /// Largest offset that a descriptor's 32-bit line offsets can name.
 const MAX_LINES_BYTES: u64 = u32::MAX as u64;
@@ -137,6 +147,21 @@ fn round(n: u64) -> Option<u64> {
     n.checked_next_multiple_of(SLOT_BYTES as u64)
 }
 
+/// The sections and their bytes, in their order.
+fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 9] {
+    [
+        (SectionKind::QUEUES, u64::from(queues) * size_of::<QueueDescriptor>() as u64),
+        (SectionKind::LINES, lines_bytes(plan)),
+        (SectionKind::CHUNKS, chunks_before(plan, queues)),
+        (SectionKind::TABLE, plan.table),
+        (SectionKind::LOG, plan.log),
+        (SectionKind::TRACE, plan.trace),
+        (SectionKind::CRASH, size_of::<crate::rings::CrashRecord>() as u64),
+        (SectionKind::TASKS, tasks::section_bytes(plan)),
+        (SectionKind::HEAP, plan.heap),
+    ]
+}
+
 impl Layout {
     /// Places every section that `plan` asks for, in the order of the kinds, the heap last.
     pub fn plan(plan: &Plan) -> Result<Self, PlanError> {
@@ -147,27 +172,12 @@ impl Layout {
         if plan.streams == 0 || !sample.is_well_formed() || !tasks::is_well_formed(plan) {
             return Err(PlanError::Malformed);
         }
-        let lines = lines_bytes(plan);
-        if lines > MAX_LINES_BYTES {
+        if lines_bytes(plan) > MAX_LINES_BYTES {
             return Err(PlanError::TooLarge);
         }
-        let sizes = [
-            (SectionKind::QUEUES, u64::from(queues) * size_of::<QueueDescriptor>() as u64),
-            (SectionKind::LINES, lines),
-            (SectionKind::CHUNKS, chunks_before(plan, queues)),
-            (SectionKind::TABLE, plan.table),
-            (SectionKind::LOG, plan.log),
-            (SectionKind::TRACE, plan.trace),
-            (SectionKind::CRASH, size_of::<crate::rings::CrashRecord>() as u64),
-            (SectionKind::TASKS, tasks::section_bytes(plan)),
-            (SectionKind::HEAP, plan.heap),
-        ];
         let mut at = PREAMBLE_BYTES;
-        let wanted = sizes.into_iter().filter(|(kind, len)| *kind != SectionKind::TASKS || *len != 0);
-        // In a small window a page would be a large part of it.
-        let is_small =
-            sizes.iter().try_fold(0_u64, |sum, (_, len)| sum.checked_add(*len)).is_some_and(|sum| sum < SMALL);
-        let page = if is_small { SLOT_BYTES as u64 } else { 4096 };
+        let wanted = sizes(plan, queues).into_iter().filter(|(kind, len)| *kind != SectionKind::TASKS || *len != 0);
+        let page = if plan.packed { SLOT_BYTES as u64 } else { PAGE };
         for (entry, (kind, len)) in layout.sections.iter_mut().zip(wanted) {
             // The slots start on a page, so that their sets in the caches do not depend on what
             // precedes them.

@@ -104,6 +104,10 @@ impl<M: DrivenMemory> DrivenCopy<M> {
         let shadow = Window::private(len).share();
         let mut front = [0; PREAMBLE_BYTES as usize];
         memory.read(0, &mut front)?;
+        if front.iter().all(|byte| *byte == u8::MAX) {
+            // What a bus answers where nothing is.
+            return Err(Lost("expected memory, all of its bits are one: there is none, or not yet".into()));
+        }
         shadow.write_bytes(0, &front)?;
         let copy = DeviceCopy::new(shadow.part(0, len)?);
         let now = Instant::now();

@@ -56,7 +56,7 @@ fn a_protocol_that_a_device_cannot_have_is_refused() {
 
 #[test]
 fn an_image_without_the_feature_says_so() {
-    let plan = Plan { heap: options().heap, placement: Placement::OneMemory, trace: 0, ..Plan::default() };
+    let plan = Plan { heap: options().heap, placement: Placement::OneMemory, ..Plan::default() };
     let heap = Layout::plan(&plan).expect("allowed").heap();
     let attach = |link: Loopback| runtime().attach("older", Box::new(link), split());
     assert_eq!(

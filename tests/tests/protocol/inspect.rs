@@ -51,6 +51,7 @@ const PLAN: Plan = Plan {
     host_chunk: 64,
     host_table: 64,
     placement: Placement::Coherent,
+    packed: false,
 };
 
 /// A window with a device that crashed while it served.
