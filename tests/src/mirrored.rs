@@ -6,6 +6,7 @@ use hamr::link::{Heap, Link};
 use hamr::mirror::{DrivenWindow, MirrorLink};
 use hamr::{Error, LaunchRequest, Launcher, Node, ShmLauncher, Target};
 use hamr_comm::BufferPtr;
+use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{HostState, Preamble, word};
 use hamr_comm::abi::window::{Shared, Window, Words};
 use hamr_comm::mirror::{DrivenMemory, Lost, Promises};
@@ -90,8 +91,11 @@ pub fn words(node: &Node, of: BufferPtr<u32>) -> Option<Words<'static>> {
         load(window, offset_of!(Preamble, node) as u64) == u32::from(node.info().node)
             && load(window, word::HOST_STATE) == HostState::READY.0
     };
-    let (_, heap) = windows.iter().rev().find(is_of)?;
-    heap.copies()?.words(of.parts().off, of.len() as u64).ok()
+    let (window, kept) = windows.iter().rev().find(is_of)?;
+    let (heap, off, len) = (Layout::of_window(window).ok()?.heap(), of.parts().off, of.len() as u64);
+    // The window of a device of this program ends where its heap begins.
+    let there = window.words(heap.start + off, len).ok();
+    there.or_else(|| kept.copies()?.words(off, len).ok())
 }
 
 /// Starts the same devices, whose memory their host reads and writes; an access promises nothing, and keeps nothing.
