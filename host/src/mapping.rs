@@ -171,6 +171,8 @@ impl Revocable {
     pub fn replace(&self, file: &WindowFile, off: u64) -> Result<(), Error> {
         // Of a device, only the system knows what it has, and where it refuses, nothing is mapped any more.
         WindowFile::check_in(file.len.unwrap_or(0), off, self.0.len as u64)?;
+        // Elsewhere first: a file that refuses does so behind the end of what was mapped here.
+        let _probe = file.map(off, self.0.len as u64)?;
         self.restore(&file.file, off)
     }
 

@@ -106,6 +106,11 @@ impl Launcher for QemuLauncher {
                 let expected = format!("one of mapped, host-driven for {device}");
                 return Err(Error::InvalidConfig { option: "Options::protocol", expected, got: "split".into() });
             }
+            if !cfg!(target_arch = "x86_64") {
+                // Its one processor has no fences in QEMU (docs/qemu.md).
+                let why = "expected an x86-64 machine, whose order of loads and stores it needs".into();
+                return Err(Error::Launch { device: device.into(), why });
+            }
             let len = machine.memory_len();
             let memfd = Arc::new(make_window(device, len)?);
             let (off, bytes) = image_window(device, request.image, base, len)?;
