@@ -92,9 +92,9 @@ pub fn words(node: &Node, of: BufferPtr<u32>) -> Option<Words<'static>> {
             && load(window, word::HOST_STATE) == HostState::READY.0
     };
     let (window, kept) = windows.iter().rev().find(is_of)?;
-    let (heap, off, len) = (Layout::of_window(window).ok()?.heap(), of.parts().off, of.len() as u64);
-    // The window of a device of this program ends where its heap begins.
-    let there = window.words(heap.start + off, len).ok();
+    let (off, len) = (of.parts().off, of.len() as u64);
+    // The window of a device of this program ends where its heap begins, so it has no layout.
+    let there = Layout::of_window(window).ok().and_then(|layout| window.words(layout.heap().start + off, len).ok());
     there.or_else(|| kept.copies()?.words(off, len).ok())
 }
 

@@ -24,7 +24,7 @@ use hamr_shared_abi::slot::{
 use hamr_shared_abi::window::{Shared, Window};
 use std::time::{Duration, Instant};
 
-/// Between two looks at states and host queues, at least; and ten times as long as one takes.
+/// Between two looks at states, and at host queues in which nothing has come lately, at least; and ten times as long as one takes.
 const ROUND: Duration = Duration::from_millis(1);
 /// A sleep lasts so long, at least.
 const SHORTEST: Duration = Duration::from_micros(20);
@@ -90,6 +90,9 @@ pub struct DrivenCopy<M> {
     since: Instant,
     next: Instant,
     next_round: Instant,
+    /// When the device asked its host for something last, and when to look whether it does again.
+    since_asked: Instant,
+    next_asked: Instant,
     /// Slots, for the time of a look.
     numbers: Vec<u32>,
     bytes: Vec<u8>,
@@ -122,6 +125,8 @@ impl<M: DrivenMemory> DrivenCopy<M> {
             since: now,
             next: now,
             next_round: now,
+            since_asked: now,
+            next_asked: now,
             numbers: Vec::new(),
             bytes: Vec::new(),
         })
@@ -321,15 +326,24 @@ impl<M: DrivenMemory> DrivenCopy<M> {
     /// Looks at what the device asks of its host: in each queue what is outstanding, for CANCEL, and where the next one comes. In the
     /// hot slot last: what is there was published before the ring's, or finds it (rule 8).
     fn pull_of_host(&mut self) -> Result<(), Lost> {
+        let begin = Instant::now();
         for queue in 0..self.of_host.len() {
             let Some(d) = self.of_host.get(queue).copied() else { break };
             let mut numbers = core::mem::take(&mut self.numbers);
             numbers.clear();
             self.copy.asked(queue, &mut numbers);
-            let pulled = numbers.iter().try_for_each(|number| self.pull_half(&d, *number, Which::Request).map(|_| ()));
+            let pulled: Result<(), Lost> = numbers.iter().try_for_each(|number| {
+                if self.pull_half(&d, *number, Which::Request)? {
+                    self.since_asked = Instant::now();
+                }
+                Ok(())
+            });
             self.numbers = numbers;
             pulled?;
         }
+        let end = Instant::now();
+        let took = end - begin;
+        self.next_asked = end + ((end - self.since_asked) / 8).max(took).min(ROUND.max(10 * took));
         Ok(())
     }
 
@@ -388,11 +402,14 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
             return Ok(false);
         }
         // Before replies, which may go on for ever.
-        if now >= self.next_round {
+        let is_round = now >= self.next_round;
+        if is_round || now >= self.next_asked {
             self.pull_of_host()?;
-            self.pull_state()?;
-            let end = Instant::now();
-            self.next_round = end + ROUND.max(10 * (end - now));
+            if is_round {
+                self.pull_state()?;
+                let end = Instant::now();
+                self.next_round = end + ROUND.max(10 * (end - now));
+            }
             if self.copy.take(message)? {
                 self.moved();
                 return Ok(true);

@@ -258,31 +258,33 @@ impl<K, F: Order> Calls<K, F> {
         }
     }
 
-    /// Does what a task asked for when it suspended; a call ends after so many microseconds, 0: never.
-    /// What it waits for from now on, and what it is told when it goes on.
+    /// Does what a task asked for when it suspended; a call ends after so many microseconds, 0: never. The slot says
+    /// what it waits for from now on and what it is told when it goes on, each written where it is read.
     #[inline(never)]
     pub(super) fn ask(
         &mut self,
         place: usize,
-        calls: &mut TaskCalls,
+        slot: &mut TaskSlot,
         (wait, marks): (Wait, Marks),
         deadline_us: u32,
         scratch: &[u8],
-    ) -> (Wait, Answer) {
+    ) {
+        (slot.wait, slot.answer) = (wait, Answer::None);
         if marks.any() {
-            self.mark(place, calls, marks);
+            self.mark(place, &mut slot.calls, marks);
         }
-        let (Wait::Call { message, .. } | Wait::Post { message }) = wait else { return (wait, Answer::None) };
+        let (Wait::Call { message, .. } | Wait::Post { message }) = wait else { return };
         let args = scratch.get(..usize::from(message.len)).unwrap_or_default();
-        let handle = calls.free();
+        let handle = slot.calls.free();
         let Some((handle, call)) = handle.and_then(|h| Some((h, self.submit(place, &message, deadline_us, args)?)))
         else {
-            return (Wait::Turn, Answer::Full);
+            (slot.wait, slot.answer) = (Wait::Turn, Answer::Full);
+            return;
         };
-        calls.put(handle, call);
+        slot.calls.put(handle, call);
         match wait {
-            Wait::Call { until, .. } => (Wait::Reply { call: handle, until }, Answer::None),
-            _ => (Wait::Turn, Answer::Submitted(handle)),
+            Wait::Call { until, .. } => slot.wait = Wait::Reply { call: handle, until },
+            _ => (slot.wait, slot.answer) = (Wait::Turn, Answer::Submitted(handle)),
         }
     }
 

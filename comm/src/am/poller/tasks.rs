@@ -390,7 +390,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     // Zero, so none, of one that is too far away, as NEVER is: this side ends the call itself.
                     let left = Ext::deadline(until.saturating_sub(clock()).max(1));
                     let scratch = &*dispatcher.frame.scratch;
-                    (slot.wait, slot.answer) = self.calls.ask(index, &mut slot.calls, (wait, marks), left, scratch);
+                    self.calls.ask(index, slot, (wait, marks), left, scratch);
                 } else {
                     // The last answer was taken.
                     slot.wait = wait;
