@@ -116,7 +116,10 @@ impl WindowFile {
         }
         let is_sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         if is_sealed && facts.st_blksize as usize > rustix::param::page_size() {
-            let source = std::io::Error::other(format!("expected a file of usual pages, got pages of {} bytes", facts.st_blksize));
+            let source = std::io::Error::other(format!(
+                "expected a file of usual pages, got pages of {} bytes",
+                facts.st_blksize
+            ));
             return Err(Error::Os { what: "mapping a window".into(), source });
         }
         if is_sealed || rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type as u64 == SYSFS) {
@@ -204,7 +207,10 @@ impl Revocable {
         // SAFETY: as in `revoke`: the mapping that `self.0` keeps is replaced in one step, and the
         // caller's file is as long as it.
         let mapped = unsafe { mmap(base.as_ptr().cast(), len, access, flags, fd, off) };
-        mapped.map(drop).map_err(|why| self.0.keep(why)).map_err(Error::os("mapping the memory of a device that is back"))
+        mapped
+            .map(drop)
+            .map_err(|why| self.0.keep(why))
+            .map_err(Error::os("mapping the memory of a device that is back"))
     }
 }
 

@@ -129,7 +129,10 @@ impl Pairs {
     pub(super) fn of<K>(window: &Window<K>) -> Result<Self, Lost> {
         let layout = Layout::of_window(window)?;
         if layout.split() != Split::NONE {
-            return Err(Lost(format!("expected coherent placement behind a mirror, got split by {}", layout.split().distance())));
+            return Err(Lost(format!(
+                "expected coherent placement behind a mirror, got split by {}",
+                layout.split().distance()
+            )));
         }
         if layout.queues() > MAX_QUEUES as u32 {
             return Err(Lost(format!("expected at most {MAX_QUEUES} queue pairs, got {}", layout.queues())));

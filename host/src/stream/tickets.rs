@@ -139,7 +139,11 @@ mod tests {
         let (mut tickets, hdr) = (Tickets::new(2), ReqHdr(7));
         assert_eq!([0, 0, 1].map(|t| tickets.set_header(t, hdr)), [true, false, true]);
         assert_eq!(tickets.cancel(0), hdr.0 | ReqHdr::CANCEL);
-        assert_eq!([0, 1, 2].map(|t| tickets.set_header(t, hdr)), [true, false, false], "CANCEL goes, and no slot is none");
+        assert_eq!(
+            [0, 1, 2].map(|t| tickets.set_header(t, hdr)),
+            [true, false, false],
+            "CANCEL goes, and no slot is none"
+        );
     }
 
     #[test]

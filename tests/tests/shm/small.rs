@@ -20,5 +20,9 @@ fn options_follow_from_the_window() {
     let error = Options::for_window(4096).expect_err("too short");
     assert!(matches!(error, Error::InvalidConfig { option: "Options::for_window", .. }), "{error}");
     let text = error.to_string();
-    assert!(text.contains("got 4096, without room for") && text.contains("of chunks (streams, ring, tickets, chunk), 1536 of table (table)"), "{text}");
+    assert!(
+        text.contains("got 4096, without room for")
+            && text.contains("of chunks (streams, ring, tickets, chunk), 1536 of table (table)"),
+        "{text}"
+    );
 }
