@@ -237,7 +237,7 @@ impl Error {
 }
 
 /// The bytes of each section that a window of `has` bytes has no room for, and the options that its size follows from.
-fn missing(layout: &Layout, has: u64) -> String {
+pub(crate) fn missing(layout: &Layout, has: u64) -> String {
     let short = |section: &Section| {
         let missing = section.off.saturating_add(section.len).saturating_sub(has).min(section.len);
         let options = match section.kind {

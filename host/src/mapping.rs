@@ -11,7 +11,7 @@ use hamr_qemu::origin::{InOneProcess, register};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
@@ -28,6 +28,22 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn replace_by_zeros(&self) -> Result<(), Errno> {
+        self.map_zeros().map_err(|why| self.keep(why))
+    }
+
+    /// The system has refused to replace it. It may have ended what was there first, as Linux did before 6.12: windows over it find
+    /// zeros then, and where there are not even those, this program ends.
+    fn keep(&self, why: Errno) -> Errno {
+        // SAFETY: starts to write back what is there, and changes no memory.
+        let is_there = unsafe { msync(self.base.as_ptr().cast(), self.len, MsyncFlags::ASYNC) }.is_ok();
+        if !is_there && self.map_zeros().is_err() {
+            eprintln!("hamr: the system has ended a window's mapping and has no memory to put there ({why})");
+            std::process::abort();
+        }
+        why
+    }
+
+    fn map_zeros(&self) -> Result<(), Errno> {
         let Self { base, len } = *self;
         let (access, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
@@ -54,8 +70,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A file that windows can be mapped from, for a [`Link`](crate::link::Link) of one's own: no other program can shrink it, which would end this
-/// one by a signal.
+/// A file that windows can be mapped from, for a [`Link`](crate::link::Link) of one's own: in memory, no other program can shrink it, which
+/// would end this one by a signal. Of a device, its driver answers for that while windows exist.
 ///
 /// ```
 /// use hamr::link::WindowFile;
@@ -99,6 +115,13 @@ impl WindowFile {
             return Ok(Self { file, len: None });
         }
         let is_sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+        if is_sealed && facts.st_blksize as usize > rustix::param::page_size() {
+            let source = std::io::Error::other(format!(
+                "expected a file of usual pages, got pages of {} bytes",
+                facts.st_blksize
+            ));
+            return Err(Error::Os { what: "mapping a window".into(), source });
+        }
         if is_sealed || rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type as u64 == SYSFS) {
             return Ok(Self { file, len: Some(facts.st_size.unsigned_abs()) });
         }
@@ -184,7 +207,10 @@ impl Revocable {
         // SAFETY: as in `revoke`: the mapping that `self.0` keeps is replaced in one step, and the
         // caller's file is as long as it.
         let mapped = unsafe { mmap(base.as_ptr().cast(), len, access, flags, fd, off) };
-        mapped.map(drop).map_err(Error::os("mapping the memory of a device that is back"))
+        mapped
+            .map(drop)
+            .map_err(|why| self.0.keep(why))
+            .map_err(Error::os("mapping the memory of a device that is back"))
     }
 }
 

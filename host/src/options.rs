@@ -1,5 +1,6 @@
 //! Sizes, limits and wait mode of one device, as the program sets them.
 
+use crate::error::missing;
 use crate::link::Protocol;
 use crate::relay::handlers_with_relay;
 use crate::{Error, MemoryHook};
@@ -173,7 +174,14 @@ impl Options {
         };
         match [0, pages].into_iter().find_map(rest) {
             Some(options) => Ok(options),
-            None => Err(Error::too_short("of the window", &plan_of(&options, false)?, bytes)),
+            None => {
+                let least = plan_of(&options, false)?;
+                Err(Error::InvalidConfig {
+                    option: "Options::for_window",
+                    expected: format!("at least {} bytes, which one stream takes", least.window_len()),
+                    got: format!("{bytes}, without room for {}", missing(&least, bytes)),
+                })
+            }
         }
     }
 

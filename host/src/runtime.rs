@@ -239,7 +239,7 @@ fn by_protocol(
         return Ok(link);
     }
     let &LaunchRequest { window_len, start_deadline, .. } = request;
-    Ok(Box::new(MirrorLink::driven(link.into(), |window| window, window_len, start_deadline)?))
+    Ok(Box::new(MirrorLink::driven(link.into(), |window, heap| (window, heap), window_len, start_deadline)?))
 }
 
 fn start(

@@ -16,7 +16,7 @@
 
 use crate::at::has_left;
 use crate::at::protocol::{self, Answer, Ask, Limit, shown};
-use crate::link::{HostEnds, Link, Peer, wait_until_left};
+use crate::link::{HostEnds, Link, Peer, Protocol, wait_until_left};
 use crate::runtime::Launched;
 #[cfg(feature = "net")]
 use crate::tcp::{Entrance, FarHosts, Told};
@@ -244,6 +244,8 @@ impl Keeper {
     pub fn start(runtime: &Runtime, spec: &str, image: Image, options: &Options, name: &str) -> Result<Self, Error> {
         let fail = |why: String| Error::Launch { device: format!("at:{name}"), why };
         protocol::check_name(name).map_err(fail)?;
+        let hosts = "a device that is kept (each host that attaches says its own)";
+        Protocol::check(options.protocol, &[Protocol::Mapped], hosts)?;
         // Before the device is started.
         let listener = protocol::listen(name)?.ok_or_else(|| {
             fail(format!("expected a name of its own, `serve {name}` runs already; `serve {name} --stop` ends it"))

@@ -1,6 +1,6 @@
 //! Plans a window (host) and checks one (device): the same checks from both ends (abi §3.5).
 
-use crate::preamble::{MAX_SECTIONS, PREAMBLE_BYTES, Preamble, SECTIONS};
+use crate::preamble::{MAX_SECTIONS, PREAMBLE_BYTES, Preamble, SECTIONS, feature};
 use crate::queue::QueueDescriptor;
 use crate::section::{Section, SectionKind};
 use crate::slot::SLOT_BYTES;
@@ -319,6 +319,10 @@ impl Layout {
             *entry = window.read(SECTIONS + (i * size_of::<Section>()) as u64)?;
         }
         layout.check(preamble.window_len)?;
+        let is_split = preamble.features_required & feature::SPLIT != 0;
+        if is_split != (preamble.split != 0) {
+            return Err(LayoutError::Window(window.len()));
+        }
         layout.check_split(window.len())?;
         Ok(layout)
     }

@@ -15,7 +15,7 @@ use hamr_comm::abi::status::Status;
 use hamr_kernels::bench::sum_4;
 use hamr_kernels::faults::panics;
 use hamr_tests_kernels::crashes::{
-    bad_address, divides, fma, illegal, loops, misaligned, null, null_twice, overflows, writes_code,
+    bad_address, divides, fma, illegal, loops, masks_interrupts, misaligned, null, null_twice, overflows, writes_code,
 };
 use hamr_tests_kernels::variants::RESETS;
 use hamr_tests_kernels::wait_at;
@@ -133,6 +133,16 @@ pub fn runaway(spec: &str) {
         calls += 1;
     }
     println!("{calls} calls beside the tick");
+}
+
+/// A handler leaves interrupts masked: when the device has rested, it has them again.
+pub fn interrupts_come_back(node: &Node) {
+    node.sync(masks_interrupts::with()).expect("runs");
+    std::thread::sleep(Duration::from_secs(1));
+    let limit = CallOptions { limit: Some(Duration::from_millis(100)), ..CallOptions::default() };
+    let call = node.offload_with(loops::with(), limit).expect("sent");
+    expect(&fault(call.wait()), Status::RUNAWAY, "loops", "crashes.rs");
+    assert_eq!(node.sync(fma::with(2.0, 3.0, 0.5)).expect("works"), 6.5);
 }
 
 /// Thousands of faults of every kind that the device survives by itself; the host's memory does not

@@ -101,7 +101,12 @@ impl Launcher for Driven {
     }
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let &LaunchRequest { window_len, start_deadline, .. } = request;
-        Ok(Box::new(MirrorLink::driven(Seen.launch(request)?.into(), |window| window, window_len, start_deadline)?))
+        Ok(Box::new(MirrorLink::driven(
+            Seen.launch(request)?.into(),
+            |window, heap| (window, heap),
+            window_len,
+            start_deadline,
+        )?))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A device in a window of 16 KiB: eight handlers, one stream, no logs.
 
-use hamr::{CallError, Error, Image, Node, Options};
+use hamr::{CallError, Error, Node, Options};
 
 #[path = "../micro/src/handlers.rs"]
 mod handlers;
@@ -17,7 +17,7 @@ pub const WINDOW: u64 = 16 << 10;
 /// # Errors
 /// As [`hamr::Runtime::open`].
 pub fn open(spec: &str, options: Options) -> Result<Node, Error> {
-    crate::devices::runtime().open_with(spec, Image::find(IMAGE)?, options)
+    crate::devices::runtime().open_with(spec, crate::devices::image_of(IMAGE, spec), options)
 }
 
 /// Options for that window, of tests.

@@ -19,6 +19,7 @@ pub mod logs;
 pub mod machines;
 pub mod mirrored;
 pub mod modules;
+pub mod paper;
 pub mod peers;
 pub mod processes;
 pub mod relays;

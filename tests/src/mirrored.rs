@@ -153,7 +153,7 @@ impl Launcher for CarelessLauncher {
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let Device { link, .. } = self.0.start(request)?;
         let &LaunchRequest { window_len, start_deadline, .. } = request;
-        Ok(Box::new(MirrorLink::driven(link, |window| Careless(window, 1), window_len, start_deadline)?))
+        Ok(Box::new(MirrorLink::driven(link, |window, heap| (Careless(window, 1), heap), window_len, start_deadline)?))
     }
 }
 

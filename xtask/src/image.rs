@@ -122,12 +122,14 @@ fn build_all(devices: &[String]) -> Vec<String> {
     failed
 }
 
-/// The images of the conformance suite and those that take their place, in the form that `tests/src/devices.rs`
+/// The images of the conformance suite, those that take their place, and the small ones, in the form that `tests/src/devices.rs`
 /// reads: name, device and path, one line each. What cannot be built is left out; its tests then report that.
 pub(crate) fn for_tests() -> String {
     let machines = MACHINES.iter().filter(|machine| can_build(machine).is_ok()).map(device);
     let devices = std::iter::once("shm".to_owned()).chain(machines);
-    let images = devices.flat_map(|device| [CHECKS, NEXT].map(|name| (name, device.clone())));
+    let usual = devices.flat_map(|device| [CHECKS, NEXT].map(|name| (name, device.clone())));
+    let micro = MICRO.iter().filter(|_| can_build(&Machine::ARM).is_ok()).map(|name| (*name, device(&Machine::ARM)));
+    let images = usual.chain(micro).chain([(MICRO[1], "shm".to_owned())]);
     let built = |(name, device): (_, String)| Some(format!("{name} {device} {}", build(name, &device).ok()?.display()));
     images.filter_map(built).collect::<Vec<_>>().join("\n")
 }

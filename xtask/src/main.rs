@@ -113,6 +113,11 @@ const TASKS: &[Task] = &[
         run: Run::Task(performance::task),
     },
     Task {
+        name: "paper-figures",
+        about: "model the figures of the papers on HAM, write docs/papers.md: [--check]",
+        run: Run::Task(performance::paper::task),
+    },
+    Task {
         name: "rivals",
         about: "Himeno and CG beside programs in C with MPI, in the same rounds: --source DIR [--rounds N] [--size XS..XL] \
                 [--class S..E]",

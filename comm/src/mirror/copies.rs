@@ -19,6 +19,7 @@ use hamr_shared_abi::preamble::{
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::rings::RingHeader;
 use hamr_shared_abi::section::{Section, SectionKind};
+use hamr_shared_abi::split::Split;
 use hamr_shared_abi::tasks::{TasksHeader, TasksLayout};
 use hamr_shared_abi::window::{OutOfWindow, Queue, Window};
 
@@ -127,6 +128,12 @@ pub(super) struct Pairs {
 impl Pairs {
     pub(super) fn of<K>(window: &Window<K>) -> Result<Self, Lost> {
         let layout = Layout::of_window(window)?;
+        if layout.split() != Split::NONE {
+            return Err(Lost(format!(
+                "expected coherent placement behind a mirror, got split by {}",
+                layout.split().distance()
+            )));
+        }
         if layout.queues() > MAX_QUEUES as u32 {
             return Err(Lost(format!("expected at most {MAX_QUEUES} queue pairs, got {}", layout.queues())));
         }

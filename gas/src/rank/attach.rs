@@ -21,8 +21,11 @@ impl<S> Rank<'_, S> {
     /// [`GasError::Names`] on every rank if the tables differ.
     #[track_caller]
     pub fn attach(&mut self, table: &'static Handlers<S>) -> Result<(), GasError> {
-        if self.table.is_some() || self.broken.is_some() {
+        if self.table.is_some() {
             return Err(GasError::AlreadyAttached);
+        }
+        if let Some(why) = &self.broken {
+            return Err(why.clone());
         }
         let size = self.size();
         if size as usize > MAX_RANKS {

@@ -4,15 +4,18 @@
 //! there. It is object-safe, so that a host keeps devices of several kinds in one list. None of it
 //! is on the path of a call whose reply comes at once. [`Loopback`] runs the device inside the
 //! waiting thread: for unit tests, and for the conformance suite. A [`Decorator`] changes some
-//! methods of another link. [`FaultInjector`] is one: it breaks a link on purpose.
+//! methods of another link. [`FaultInjector`] is one: it breaks a link on purpose. A [`PcieModel`]
+//! counts what a link's operations would cost over another bus.
 
 mod decorator;
 mod fault_injector;
 mod loopback;
+mod pcie_model;
 
 pub use decorator::Decorator;
 pub use fault_injector::{FaultInjector, Faults};
 pub use loopback::Loopback;
+pub use pcie_model::{Copying, Operations, PcieClock, PcieCosts, PcieModel};
 
 pub use crate::mapping::{Revocable, WindowFile};
 pub use crate::memory::{FarHeap, Heap};

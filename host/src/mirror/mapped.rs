@@ -91,13 +91,14 @@ impl MirrorLink<Served> {
 }
 
 impl<M: DrivenMemory + 'static> MirrorLink<Served<DrivenCopy<M>>> {
-    /// To a device of this machine by reads and writes of its window, which `memory` makes. As [`Self::over_memory`] otherwise.
+    /// To a device of this machine by reads and writes of its window and its heap, as `by` makes of them. As [`Self::over_memory`]
+    /// otherwise.
     ///
     /// # Errors
     /// As [`Self::start`].
     pub fn driven(
         device: Arc<dyn Link>,
-        memory: impl FnOnce(DrivenWindow) -> M,
+        by: impl FnOnce(DrivenWindow, Arc<dyn FarHeap>) -> (M, Arc<dyn FarHeap>),
         window_len: u64,
         limit: Duration,
     ) -> Result<Self, Error> {
@@ -105,8 +106,8 @@ impl<M: DrivenMemory + 'static> MirrorLink<Served<DrivenCopy<M>>> {
         let fail = |why| Error::Launch { device: kind.clone(), why };
         let window = device.window();
         let window = window.part(0, window.len()).map_err(|e| fail(e.to_string()))?;
-        let heap = Arc::new(LinkHeap(device.clone()));
-        let served = Served::driven(device, memory(DrivenWindow(window)), window_len, limit);
+        let (memory, heap) = by(DrivenWindow(window), Arc::new(LinkHeap(device.clone())));
+        let served = Served::driven(device, memory, window_len, limit);
         let served = served.map_err(|Lost(why)| fail(why))?;
         Self::here((&kind, Protocol::HostDriven), served, window_len, heap, limit)
     }

@@ -346,19 +346,24 @@ impl Calls {
             return;
         }
         let slots = self.end.req.slots();
-        let in_ring = |x: u64| Some(slots.ring(x as u32));
+        let in_ring = |x: u64| {
+            let slot = slots.ring(x as u32);
+            Some((slot, slot.req_hdr() | ReqHdr::CANCEL))
+        };
+        let tickets = &mut self.tickets;
+        let mut in_ticket_slot = |ticket| Some((slots.ticket_slot(ticket)?, tickets.cancel(ticket)));
         // The device reads the header of a queued call in its ticket slot, before and after the
         // ring slot is answered TAKEN.
         let headers = match name.entry().map(|index| self.table.get(index)) {
             None => [self.end.position(name).and_then(in_ring), None],
             Some(Some(Entry { state: EntryState::Ring(x), ticket, .. })) => {
-                [in_ring(*x), ticket.and_then(|ticket| slots.ticket_slot(ticket))]
+                [in_ring(*x), ticket.and_then(in_ticket_slot)]
             }
-            Some(Some(Entry { state: EntryState::Ticket(ticket), .. })) => [slots.ticket_slot(*ticket), None],
+            Some(Some(Entry { state: EntryState::Ticket(ticket), .. })) => [in_ticket_slot(*ticket), None],
             Some(_) => [None, None],
         };
-        for slot in headers.into_iter().flatten() {
-            slot.set_req_hdr(slot.req_hdr() | ReqHdr::CANCEL);
+        for (slot, hdr) in headers.into_iter().flatten() {
+            slot.set_req_hdr(hdr);
         }
         // A device whose tasks all wait sleeps, and looks when it is notified.
         device.notify(Fence::Full);

@@ -140,9 +140,9 @@ pub(super) fn keep_task(calls: &mut Calls, sent: SentTask) {
 #[inline(always)]
 fn name_ticket(calls: &mut Calls, device: &Device, entry: u32, ticket: u32, hdr: ReqHdr) -> [u64; 2] {
     let seq = calls.end.ticket_seq(calls.tickets.count(ticket));
-    if let Some(slot) = calls.end.req.slots().ticket_slot(ticket)
-        // The device has read it, and keeps it unless it changes.
-        && slot.req_hdr() != hdr.0
+    // The device has read it, and keeps it unless it changes.
+    if calls.tickets.set_header(ticket, hdr)
+        && let Some(slot) = calls.end.req.slots().ticket_slot(ticket)
     {
         slot.set_req_hdr(hdr.0);
     }

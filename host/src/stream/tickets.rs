@@ -4,6 +4,8 @@
 //! A ticket's count is part of the word that its reply carries. It must be one more than at the
 //! last use that the device has answered there, or the word of an old reply would match.
 
+use hamr_comm::abi::slot::ReqHdr;
+
 #[derive(Clone, Copy, Default)]
 struct Ticket {
     /// Uses in this epoch.
@@ -12,6 +14,8 @@ struct Ticket {
     at: u64,
     /// The entry of its call.
     entry: u32,
+    /// The header in its slot, which is not read: with split placement it is the device's memory.
+    hdr: u32,
     taken: bool,
 }
 
@@ -59,6 +63,20 @@ impl Tickets {
     /// The entry of the call that has this ticket, if one has.
     pub(super) fn entry(&self, index: u32) -> Option<u32> {
         self.all.get(index as usize).filter(|ticket| ticket.taken).map(|ticket| ticket.entry)
+    }
+
+    /// Its slot is to have this header. False: it has.
+    #[inline(always)]
+    pub(super) fn set_header(&mut self, index: u32, hdr: ReqHdr) -> bool {
+        self.all.get_mut(index as usize).is_some_and(|ticket| std::mem::replace(&mut ticket.hdr, hdr.0) != hdr.0)
+    }
+
+    /// Its header with CANCEL, which its slot is to have.
+    pub(super) fn cancel(&mut self, index: u32) -> u32 {
+        self.all.get_mut(index as usize).map_or(0, |ticket| {
+            ticket.hdr |= ReqHdr::CANCEL;
+            ticket.hdr
+        })
     }
 
     /// The count in the word of its reply.
@@ -114,6 +132,18 @@ mod tests {
         tickets.free_unused(0);
         tickets.take(0);
         assert_eq!(tickets.count(0), 4, "the refused call was none");
+    }
+
+    #[test]
+    fn a_header_is_written_when_it_changes() {
+        let (mut tickets, hdr) = (Tickets::new(2), ReqHdr(7));
+        assert_eq!([0, 0, 1].map(|t| tickets.set_header(t, hdr)), [true, false, true]);
+        assert_eq!(tickets.cancel(0), hdr.0 | ReqHdr::CANCEL);
+        assert_eq!(
+            [0, 1, 2].map(|t| tickets.set_header(t, hdr)),
+            [true, false, false],
+            "CANCEL goes, and no slot is none"
+        );
     }
 
     #[test]

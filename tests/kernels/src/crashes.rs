@@ -118,6 +118,21 @@ pub fn illegal(_cx: &mut Context) -> u64 {
     0
 }
 
+/// Ends with interrupts masked, where a handler may do that.
+#[offload]
+pub fn masks_interrupts(_cx: &mut Context) {
+    #[cfg(target_os = "none")]
+    // SAFETY: none: what needs interrupts does not get them.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!("cli");
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!("msr daifset, #2");
+        #[cfg(target_arch = "arm")]
+        core::arch::asm!("cpsid i", "cpsid f", "msr basepri, {}", in(reg) 0x20);
+    };
+}
+
 /// Loops for ever.
 #[offload]
 pub fn loops(_cx: &mut Context) -> u64 {

@@ -169,6 +169,13 @@ fn a_device_refuses_host_memory_that_it_does_not_map_or_that_is_in_use() {
                 "{placement:?}, {split:#x}: {refused:?}"
             );
         }
+        // The feature and the number come together.
+        for (required, split) in [(0, layout.split().distance()), (feature::SPLIT, 0)] {
+            let (window, _) = offered(placement);
+            let preamble: Preamble = window.read(0).expect("there");
+            window.write(0, &Preamble { split, features_required: required, ..preamble }).expect("there");
+            assert_eq!(step(&window, &PROFILE), Some(Refusal::WINDOW_LEN));
+        }
         // A reply half that is not where the preamble says.
         let (window, layout) = offered(placement);
         let at = layout.section(SectionKind::QUEUES).expect("planned").off + 64;

@@ -3,7 +3,7 @@
 
 use hamr::{Error, Image, Node, Options, Target};
 use hamr_comm::abi::ids::Isa;
-use hamr_tests::devices::{START_TIMEOUT, runtime};
+use hamr_tests::devices::{START_TIMEOUT, image_of, runtime};
 use std::sync::LazyLock;
 
 const IMAGE: &str = "hamr-micro";
@@ -13,11 +13,7 @@ fn target() -> Target {
     runtime().target(DEVICE).expect("a known device").expect("it takes an image")
 }
 
-/// Searched once, because each search asks cargo whether the image is fresh.
-static FILE: LazyLock<Image> = LazyLock::new(|| {
-    let file = Image::find(IMAGE).expect("a name").resolve(&target()).expect("the image builds");
-    Image::file(file.path).expect("an image")
-});
+static FILE: LazyLock<Image> = LazyLock::new(|| image_of(IMAGE, DEVICE));
 
 fn open(options: Options) -> Node {
     try_open(options).expect("a device")
@@ -55,6 +51,11 @@ fn the_handler_table_is_in_the_image_file() {
     let there = names(file.handlers().expect("the table is in the file"));
     assert!(there.len() > 100 && there == names(node.handlers().to_vec()), "{} handlers", there.len());
     assert!(file.handlers_are_read_only().expect("an image"));
+}
+
+#[test]
+fn interrupts_that_a_handler_has_masked_come_back() {
+    hamr_tests::crashes::interrupts_come_back(&open(hamr_tests::conformance::options()));
 }
 
 #[test]

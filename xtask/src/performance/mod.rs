@@ -12,6 +12,7 @@ mod lines;
 mod network;
 mod page;
 pub(crate) mod pairs;
+pub(crate) mod paper;
 mod rivals;
 mod svg;
 mod system;

@@ -35,14 +35,22 @@ const PARTS: [(&str, Part); 15] = [
 
 /// Replaces each part that `text` has.
 pub(super) fn fill(text: &str, data: &Data) -> Result<String, Error> {
+    fill_by(text, PARTS.iter().map(|(name, part)| (*name, || part(data))))
+}
+
+/// The same by parts of a name and what makes them.
+pub(super) fn fill_by<'n>(
+    text: &str,
+    parts: impl IntoIterator<Item = (&'n str, impl FnOnce() -> String)>,
+) -> Result<String, Error> {
     let mut text = text.to_owned();
-    for (name, part) in PARTS {
+    for (name, part) in parts {
         let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
         let Some(from) = text.find(&begin).map(|at| at + begin.len()) else { continue };
         let Some(to) = text[from..].find(&end).map(|at| from + at) else {
             return Err(Error::Failed(format!("expected `{end}` behind its begin")));
         };
-        text.replace_range(from..to, &part(data));
+        text.replace_range(from..to, &part());
     }
     Ok(text)
 }

@@ -2,7 +2,7 @@
 
 use super::changed::Looks;
 use super::{Outcome, Run, cargo, circles, layering, licences, nextest, unsafety};
-use crate::{guest, image, instructions, setup, size};
+use crate::{guest, image, instructions, performance, setup, size};
 
 /// One step.
 pub(super) struct Step {
@@ -71,6 +71,9 @@ pub(super) const STEPS: &[Step] = &[
         guest::step(&r.metadata)
     }),
     suite("doctests", "the examples in the documentation", 10, Looks::Packages(&[]), cargo::doctests),
+    check("papers", "docs/papers.md says what the protocols take", 10, Looks::Of(&["hamr-tests", "hamr"]), |_| {
+        Outcome::of(performance::paper::check())
+    }),
     suite("loom", "the model checker's tests of memory order", 90, Looks::Of(&["hamr-tests-model"]), cargo::loom),
     check("docs", "the documentation builds without a warning", 20, Looks::Packages(&[".md"]), cargo::docs),
     suite(

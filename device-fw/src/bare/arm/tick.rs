@@ -1,7 +1,11 @@
 //! The tick: each tenth interrupt of SysTick, which also ends sleeps and so never stops.
 
+#![expect(unsafe_code)]
+// UNSAFETY: turning interrupts on has no words in Rust.
+
 use crate::arch::{Timer, timer};
 use crate::bare::tick::HZ;
+use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Interrupts of the timer for one tick.
@@ -16,11 +20,15 @@ pub(in crate::bare) fn prepare(_: &Timer) {}
 /// Ticks from now on.
 pub(in crate::bare) fn resume() {
     IS_ON.store(true, Ordering::Relaxed);
+    // SAFETY: the interrupts that can come have an entry that saves what it uses, on a stack of its own.
+    unsafe { asm!("msr basepri, {}", "cpsie f", "cpsie i", in(reg) 0, options(nostack, preserves_flags)) };
 }
 
-/// No ticks any more. SysTick goes on.
+/// No ticks any more. SysTick goes on, pending, which ends a sleep where nothing but PRIMASK masks it.
 pub(in crate::bare) fn pause() {
     IS_ON.store(false, Ordering::Relaxed);
+    // SAFETY: an interrupt that comes in between has an entry that saves what it uses, on a stack of its own.
+    unsafe { asm!("cpsid i", "cpsie f", "msr basepri, {}", in(reg) 0, options(nostack, preserves_flags)) };
 }
 
 /// SysTick's interrupt came. True for the tick.
