@@ -33,6 +33,7 @@ impl Mapping {
 
     /// The system has refused to replace it. It may have ended what was there first, as Linux did before 6.12: windows over it find
     /// zeros then, and where there are not even those, this program ends.
+    #[expect(clippy::print_stderr, reason = "the last words of a program that cannot go on")]
     fn keep(&self, why: Errno) -> Errno {
         // SAFETY: starts to write back what is there, and changes no memory.
         let is_there = unsafe { msync(self.base.as_ptr().cast(), self.len, MsyncFlags::ASYNC) }.is_ok();

@@ -7,8 +7,20 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// Fields that tell rows of one name apart.
-const VARIANTS: [&str; 10] =
-    ["device", "spell", "size", "gap_ns", "handler_ns", "threads", "streams", "window", "args", "ranks"];
+const VARIANTS: [&str; 12] = [
+    "device",
+    "spell",
+    "size",
+    "gap_ns",
+    "handler_ns",
+    "threads",
+    "streams",
+    "window",
+    "args",
+    "ranks",
+    "buffers",
+    "tasks",
+];
 /// The unit of a row's value is its field's name.
 const UNITS: [&str; 3] = ["p50_ns", "rate", "gb_s"];
 

@@ -15,7 +15,7 @@ pub(super) const FLOORS: [Line; 7] = [
     ("ring of lines", "floor_ring", None),
 ];
 
-pub(super) const CALLS: [Line; 26] = [
+pub(super) const CALLS: [Line; 27] = [
     ("`call_empty`", "call_empty", Some(("gap_ns", 0))),
     ("`call_empty`, gap 50 ns", "call_empty", Some(("gap_ns", 50))),
     ("`call_empty`, gap 500 ns", "call_empty", Some(("gap_ns", 500))),
@@ -41,7 +41,8 @@ pub(super) const CALLS: [Line; 26] = [
     ("`streams_turn`, 64", "streams_turn", Some(("streams", 64))),
     ("`call_empty_logs`", "call_empty_logs", Some(("gap_ns", 0))),
     ("`call_one_processor`", "call_one_processor", None),
-    ("`split_call_empty`", "split_call_empty", None),
+    ("`split_call_empty`", "split_call_empty", Some(("gap_ns", 0))),
+    ("`driven_call_empty`", "driven_call_empty", Some(("gap_ns", 0))),
 ];
 
 pub(super) const PIPELINES: [Line; 3] = [

@@ -64,6 +64,7 @@ impl Goal {
             ("xacc_ranks", _) => Some(AtMost(1.3)),
             ("xacc_run", _) => Some(AtMost(3.0)),
             ("split_call_empty", _) => Some(AtMost(1.2)),
+            ("driven_call_empty", _) => Some(AtMost(4.0)),
             ("mirror_call_empty", _) => Some(AtMost(4.0)),
             ("tcp_call", _) => Some(AtMost(1.3)),
             ("tcp_offload", _) => Some(AtLeast(0.7)),

@@ -7,6 +7,7 @@ use super::table::{Beside, Key, Table, Unit};
 use super::transfers::{Area, SIZES, SUBMITTED};
 use super::ways::{self, HANDLERS, Handlers};
 use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS};
+use hamr::link::Protocol;
 use hamr::{Buffer, Node, SharedStream, Stream};
 
 /// What measures a row.
@@ -18,7 +19,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 90] = [
+const ALL: [(&str, By); 91] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -103,6 +104,7 @@ const ALL: [(&str, By); 90] = [
     ("load_module", By::Other),
     ("load_image", By::Other),
     ("split_call_empty", By::Other),
+    ("driven_call_empty", By::Other),
     ("mirror_call_empty", By::Other),
     ("tcp_ping_pong", By::Other),
     ("tcp_call", By::Other),
@@ -250,15 +252,20 @@ pub(crate) fn measure_calls(
     Ok(())
 }
 
-/// Empty calls of a device where each side polls slots of its own, beside two lines that one side writes each.
-pub(crate) fn split_call_empty(node: &Node, table: &mut Table) -> Result<(), BoxError> {
+/// Empty calls of a device where each side polls slots of its own, beside two lines that one side writes each; or of one whose memory
+/// is read and written, beside one line.
+pub(crate) fn protocol_call_empty(name: &'static str, node: &Node, table: &mut Table) -> Result<(), BoxError> {
     let floors = Floors::new(node)?;
+    let is_split = node.info().protocol == Protocol::Split;
     let streams = (0..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
     for (repetition, stream) in streams.iter().enumerate() {
         calls::call_empty(stream, Gap::NONE)?;
-        let floor = floors.two_lines(repetition, Gap::NONE)?;
-        let beside = Beside { what: "two lines", ns: floor.best() };
-        let key = Key::new("split_call_empty").gap(0).spell(floor.spell());
+        let floor = match is_split {
+            true => floors.two_lines(repetition, Gap::NONE)?,
+            false => floors.one_line(repetition, Gap::NONE)?,
+        };
+        let beside = Beside { what: if is_split { "two lines" } else { "floor" }, ns: floor.best() };
+        let key = Key::new(name).gap(0).spell(floor.spell());
         table.add(key, &calls::call_empty(stream, Gap::NONE)?, Some(beside));
     }
     Ok(())
