@@ -216,6 +216,12 @@ fn overheads(numbers: &Numbers) -> String {
     text
 }
 
+/// A bar's name below it, where there is little room.
+fn label(name: &str) -> String {
+    let first = name.split_once(',').map_or(name, |(first, _)| first);
+    first.trim_end_matches("'s own call").replace(" over ", "/")
+}
+
 /// Bars of the paper and of the model side by side.
 fn bars(title: &str, bars: &[Bar], numbers: &Numbers) -> Chart {
     const WIDE: f64 = 0.35;
@@ -230,11 +236,12 @@ fn bars(title: &str, bars: &[Bar], numbers: &Numbers) -> Chart {
         .filter(|(.., points)| !points.is_empty())
         .map(|(name, color, points)| Series { name: name.into(), color, style: Style::Bars(WIDE), points })
         .collect();
-    let values: Vec<f64> = series.iter().flat_map(|series| &series.points).map(|point| point.1).collect();
+    // From half of the least on, so that it, too, has a height.
+    let values: Vec<f64> = series.iter().flat_map(|s| &s.points).flat_map(|point| [point.1, point.1 / 2.0]).collect();
     Chart {
         x: (String::new(), Scale::linear(0.0, bars.len() as f64)),
         y: (format!("{MICROS}, logarithmic"), Scale::log_around(values.into_iter())),
-        x_ticks: bars.iter().enumerate().map(|(i, bar)| (i as f64 + 0.5, bar.0.replace(" over ", "/"))).collect(),
+        x_ticks: bars.iter().enumerate().map(|(i, bar)| (i as f64 + 0.5, label(bar.0))).collect(),
         panels: vec![Panel { title: title.into(), series }],
     }
 }

@@ -219,6 +219,9 @@ fn number(value: f64) -> String {
     if value >= 10_000.0 {
         return format!("{} {:03}", value as u64 / 1000, value as u64 % 1000);
     }
+    if value > 0.0 && value < 0.01 {
+        return value.to_string();
+    }
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -257,7 +260,10 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([0.5, 50.0, 1.25, 2000.0, 20_000.0].map(number), ["0.5", "50", "1.25", "2000", "20 000"]);
+        assert_eq!(
+            [0.0, 0.0001, 0.5, 50.0, 1.25, 2000.0, 20_000.0].map(number),
+            ["0", "0.0001", "0.5", "50", "1.25", "2000", "20 000"]
+        );
     }
 
     #[test]
