@@ -201,8 +201,6 @@ impl Replies {
     #[inline(always)]
     pub(crate) fn begin(&mut self) {
         (self.hdr, self.error) = (Self::NONE, None);
-        // A reply without a message stores it, too.
-        self.words[0] = 0;
     }
 }
 
