@@ -149,8 +149,6 @@ impl<S> Rank<'_, S> {
                     Served::All => {}
                     Served::Other(message, hdr) => {
                         self.serve_other(rank, message, hdr);
-                        // Behind a break no handler runs any more.
-                        self.attached()?;
                         found += 1;
                         match self.peers.get_mut(rank) {
                             Some(again) => peer = again,
