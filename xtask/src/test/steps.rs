@@ -66,12 +66,12 @@ pub(super) const STEPS: &[Step] = &[
     check("features", "each cargo feature builds alone", 60, Looks::Packages(&[]), cargo::features),
     check("image", "the images that tests load build, hosted and for each machine", 250, IMAGES, |_| image::step()),
     check("size", "code and constants of each bare-metal image stay within their limit", 5, IMAGES, |_| size::step()),
-    suite("tests", "unit, integration and conformance tests", 745, Looks::Packages(&[]), |r| nextest::step(&r.scope)),
+    suite("tests", "unit, integration and conformance tests", 740, Looks::Packages(&[]), |r| nextest::step(&r.scope)),
     suite("guest", "a host on a real bus, in a Linux guest beside each machine", 190, BUS, |r| {
         guest::step(&r.metadata)
     }),
     suite("doctests", "the examples in the documentation", 10, Looks::Packages(&[]), cargo::doctests),
-    check("papers", "docs/papers.md says what the protocols take", 10, Looks::Of(&["hamr-tests", "hamr"]), |_| {
+    check("papers", "docs/papers.md says what the protocols take", 5, Looks::Of(&["hamr-tests", "hamr"]), |_| {
         Outcome::of(performance::paper::check())
     }),
     suite("loom", "the model checker's tests of memory order", 90, Looks::Of(&["hamr-tests-model"]), cargo::loom),
