@@ -5,7 +5,7 @@ use crate::mirrored::keep;
 use hamr::gdb::GdbLauncher;
 use hamr::link::Link;
 use hamr::mirror::MirrorLink;
-use hamr::qemu::{Machine, QemuLauncher};
+use hamr::qemu::{Machine, Place, QemuLauncher};
 use hamr::serve::{Keeper, Listener};
 use hamr::tcp::TcpLauncher;
 use hamr::{
@@ -111,11 +111,13 @@ impl Launcher for Driven {
 }
 
 /// Starts machines of QEMU with a debugger's stub, and opens them through it: a card has a window, which this program does not
-/// use.
+/// use, or there is no card, and the image has one.
 pub struct Stubbed;
 
 /// Where firmware maps the card's memory first: `virt_riscv64`.
 const CARD: u64 = 0x4_0000_0000;
+/// And its main memory.
+const RAM: u64 = 0x8000_0000;
 
 impl Launcher for Stubbed {
     fn describe(&self) -> String {
@@ -129,12 +131,14 @@ impl Launcher for Stubbed {
             TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a port").port();
         let stub: &'static str = format!("tcp:127.0.0.1:{port}").leak();
         let args = [Machine::RISCV64.args, &["-gdb", stub]].concat().leak();
-        let machine = QemuLauncher::machine(Machine { args, ..Machine::RISCV64 });
+        let has_card = request.image.expect("it takes one").reserved_window()?.is_empty();
+        let window = if has_card { Place::Card } else { Place::Memory(RAM) };
+        let machine = QemuLauncher::machine(Machine { args, window, ..Machine::RISCV64 });
         let link = machine.launch(&LaunchRequest { argument: "", ..*request })?;
         keep(&*link, request);
         // The machine runs as long as the test's process.
         Box::leak(Box::new(link));
-        let argument = format!("127.0.0.1:{port},base={CARD:#x}");
+        let argument = format!("127.0.0.1:{port}{}", if has_card { format!(",base={CARD:#x}") } else { String::new() });
         // Until QEMU listens.
         let begin = Instant::now();
         loop {

@@ -23,6 +23,8 @@ const NEXT: &str = "hamr-checks-next";
 
 /// An image with a board outside of `device-fw`, and a device to build it for.
 const BOARD: (&str, &str) = ("hamr-microvm", "qemu:x86_64");
+/// The machine that tests also reach through a debugger's stub, without a card.
+const STUBBED: &str = "qemu:riscv64";
 /// The images of all devices but microcontrollers.
 const USUAL: [&str; 3] = [DEMO, CHECKS, NEXT];
 /// The images of a microcontroller, the second also of the smallest window.
@@ -110,6 +112,7 @@ fn build_all(devices: &[String]) -> Vec<String> {
             "shm" => (&USUAL, &[BENCH, MICRO[1]]),
             board if board == BOARD.1 => (&USUAL, &[BOARD.0]),
             board if board == micro => (&MICRO, &[]),
+            board if board == STUBBED => (&USUAL, &[MICRO[1]]),
             _ => (&USUAL, &[]),
         };
         for &name in usual.iter().chain(further) {
@@ -129,7 +132,8 @@ pub(crate) fn for_tests() -> String {
     let devices = std::iter::once("shm".to_owned()).chain(machines);
     let usual = devices.flat_map(|device| [CHECKS, NEXT].map(|name| (name, device.clone())));
     let micro = MICRO.iter().filter(|_| can_build(&Machine::ARM).is_ok()).map(|name| (*name, device(&Machine::ARM)));
-    let images = usual.chain(micro).chain([(MICRO[1], "shm".to_owned())]);
+    let few = ["shm", STUBBED].map(|device| (MICRO[1], device.to_owned()));
+    let images = usual.chain(micro).chain(few);
     let built = |(name, device): (_, String)| Some(format!("{name} {device} {}", build(name, &device).ok()?.display()));
     images.filter_map(built).collect::<Vec<_>>().join("\n")
 }

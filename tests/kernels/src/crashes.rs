@@ -121,7 +121,7 @@ pub fn illegal(_cx: &mut Context) -> u64 {
 /// Ends with interrupts masked, where a handler may do that.
 #[offload]
 pub fn masks_interrupts(_cx: &mut Context) {
-    #[cfg(target_os = "none")]
+    #[cfg(all(target_os = "none", not(target_arch = "riscv64")))]
     // SAFETY: none: what needs interrupts does not get them.
     unsafe {
         #[cfg(target_arch = "x86_64")]

@@ -58,4 +58,10 @@ mod gdb {
         one_way { sent_calls_run }
         restart { outstanding_calls_end_once, streams_and_buffers_go_on, waited_for }
     }
+
+    /// A machine without any card.
+    #[test]
+    fn eight_handlers_and_one_stream_take_16_kib_of_the_image() {
+        hamr_tests::few::a_small_window_does_everything("stubbed:qemu:riscv64");
+    }
 }

@@ -10,6 +10,7 @@ mod uart;
 
 use crate::arch::{TimedSleep, Timer};
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
+use crate::board::window::without_card;
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
 /// The machine that the module's head describes.
@@ -36,8 +37,12 @@ impl BareBoard for VirtAarch64 {
         // `bare/aarch64/tables` maps the low one, where registers go, as device memory and the high
         // one, where the 64-bit BAR of the memory goes and always has room (512 GiB), as normal
         // memory. Called here only, and `start` runs once.
-        let mut card = unsafe { Ivshmem::find(&mut bus) }?;
+        let card = unsafe { Ivshmem::find(&mut bus) };
         let timer = Timer::of_this_processor();
+        let mut card = match card {
+            Ok(card) => card,
+            Err(missing) => return without_card(missing.into(), timer),
+        };
         let message = gic::message().ok_or(StartError::Board("no interrupt is left for messages"))?;
         // SAFETY: the message window of the interrupt controller, which takes the numbers of its
         // own interrupts.

@@ -8,6 +8,7 @@ mod uart;
 
 use crate::arch::{TimedSleep, Timer, imsic};
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
+use crate::board::window::without_card;
 use crate::pci::{Bus, Ecam, Ivshmem, Message, Space};
 use safe_mmio::UniqueMmioPointer;
 use safe_mmio::fields::WriteOnly;
@@ -31,8 +32,12 @@ impl BareBoard for VirtRiscv64 {
         // SAFETY: both spaces are the machine's windows for memory of PCI functions; machine mode
         // has no translation, and an address in them is memory or a register by the device behind
         // it. Called here only, and `start` runs once.
-        let mut card = unsafe { Ivshmem::find(&mut bus) }?;
+        let card = unsafe { Ivshmem::find(&mut bus) };
         let timer = Timer::new(set_compare, address::TIMER_HZ);
+        let mut card = match card {
+            Ok(card) => card,
+            Err(missing) => return without_card(missing.into(), timer),
+        };
         // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has
         // none (without `aia=aplic-imsic`), no device is at its address, and the notification is
         // lost.
