@@ -28,26 +28,27 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn replace_by_zeros(&self) -> Result<(), Errno> {
-        self.map_zeros().map_err(|why| self.keep(why))
+        self.map_zeros(MapFlags::FIXED).map_err(|why| self.keep(why))
     }
 
     /// The system has refused to replace it. It may have ended what was there first, as Linux did before 6.12: windows over it find
     /// zeros then, and where there are not even those, this program ends.
-    #[expect(clippy::print_stderr, reason = "the last words of a program that cannot go on")]
     fn keep(&self, why: Errno) -> Errno {
         // SAFETY: starts to write back what is there, and changes no memory.
         let is_there = unsafe { msync(self.base.as_ptr().cast(), self.len, MsyncFlags::ASYNC) }.is_ok();
-        if !is_there && self.map_zeros().is_err() {
-            eprintln!("hamr: the system has ended a window's mapping and has no memory to put there ({why})");
+        // Never over what another thread has mapped there meanwhile.
+        if !is_there && self.map_zeros(MapFlags::FIXED_NOREPLACE).is_err() {
+            // Also in a copy of the process, where a lock may be held for ever.
+            const LAST: &[u8] = b"hamr: the system has ended a window's mapping and has no memory to put there\n";
+            let _ = rustix::io::write(rustix::stdio::stderr(), LAST);
             std::process::abort();
         }
         why
     }
 
-    fn map_zeros(&self) -> Result<(), Errno> {
+    fn map_zeros(&self, place: MapFlags) -> Result<(), Errno> {
         let Self { base, len } = *self;
-        let (access, flags) =
-            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE | place);
         // SAFETY: replaces this mapping and nothing else, in one step: at every moment the range is mapped, readable,
         // and as writable as before. Windows over it expect any value at any time, because a peer writes there.
         unsafe { mmap_anonymous(base.as_ptr().cast(), len, access, flags) }.map(drop)
@@ -111,22 +112,20 @@ impl WindowFile {
     /// It is another kind of file.
     pub fn of(file: OwnedFd) -> Result<Self, Error> {
         const SYSFS: u64 = 0x6265_6572;
+        const HUGETLBFS: u64 = 0x9584_58f6;
         let facts = rustix::fs::fstat(&file).map_err(Error::os("looking at the file of a window"))?;
         if FileType::from_raw_mode(facts.st_mode) == FileType::CharacterDevice {
             return Ok(Self { file, len: None });
         }
+        let system = rustix::fs::fstatfs(&file).map_or(0, |system| system.f_type as u64);
         let is_sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
-        if is_sealed && facts.st_blksize as usize > rustix::param::page_size() {
-            let source = std::io::Error::other(format!(
-                "expected a file of usual pages, got pages of {} bytes",
-                facts.st_blksize
-            ));
-            return Err(Error::Os { what: "mapping a window".into(), source });
-        }
-        if is_sealed || rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type as u64 == SYSFS) {
+        // Of huge pages a mapping cannot be replaced in part, nor by others.
+        if is_sealed && system != HUGETLBFS || system == SYSFS {
             return Ok(Self { file, len: Some(facts.st_size.unsigned_abs()) });
         }
-        let source = std::io::Error::other("expected a file that no program can shrink: sealed, a device, or of sysfs");
+        let source = std::io::Error::other(
+            "expected a file that no program can shrink: sealed and not of huge pages, a device, or of sysfs",
+        );
         Err(Error::Os { what: "mapping a window".into(), source })
     }
 

@@ -179,7 +179,7 @@ impl Options {
                 Err(Error::InvalidConfig {
                     option: "Options::for_window",
                     expected: format!("at least {} bytes, which one stream takes", least.window_len()),
-                    got: format!("{bytes}, without room for {}", missing(&least, bytes)),
+                    got: format!("{bytes}, without room for {}", missing(&least, pages)),
                 })
             }
         }

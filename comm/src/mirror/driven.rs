@@ -93,6 +93,8 @@ pub struct DrivenCopy<M> {
     /// When the device asked its host for something last, and when to look whether it does again.
     since_asked: Instant,
     next_asked: Instant,
+    /// A look out of turn has found a message of a host queue: replies are looked at before the next such look.
+    owes_replies: bool,
     /// Slots, for the time of a look.
     numbers: Vec<u32>,
     bytes: Vec<u8>,
@@ -127,6 +129,7 @@ impl<M: DrivenMemory> DrivenCopy<M> {
             next_round: now,
             since_asked: now,
             next_asked: now,
+            owes_replies: false,
             numbers: Vec::new(),
             bytes: Vec::new(),
         })
@@ -403,7 +406,7 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
         }
         // Before replies, which may go on for ever.
         let is_round = now >= self.next_round;
-        if is_round || now >= self.next_asked {
+        if is_round || now >= self.next_asked && !self.owes_replies {
             self.pull_of_host()?;
             if is_round {
                 self.pull_state()?;
@@ -411,10 +414,12 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
                 self.next_round = end + ROUND.max(10 * (end - now));
             }
             if self.copy.take(message)? {
+                self.owes_replies = true;
                 self.moved();
                 return Ok(true);
             }
         }
+        self.owes_replies = false;
         if self.pull_replies(false)? {
             // A fault is told behind the state that it has left.
             self.pull_state()?;

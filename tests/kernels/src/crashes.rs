@@ -118,18 +118,13 @@ pub fn illegal(_cx: &mut Context) -> u64 {
     0
 }
 
-/// Ends with interrupts masked, where a handler may do that.
+/// Ends with interrupts masked, on a microcontroller.
 #[offload]
 pub fn masks_interrupts(_cx: &mut Context) {
-    #[cfg(all(target_os = "none", not(target_arch = "riscv64")))]
+    #[cfg(all(target_os = "none", target_arch = "arm"))]
     // SAFETY: none: what needs interrupts does not get them.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        core::arch::asm!("cli");
-        #[cfg(target_arch = "aarch64")]
-        core::arch::asm!("msr daifset, #2");
-        #[cfg(target_arch = "arm")]
-        core::arch::asm!("cpsid i", "cpsid f", "msr basepri, {}", in(reg) 0x20);
+        core::arch::asm!("cpsid i", "cpsid f", "msr basepri, {}", in(reg) 0x20)
     };
 }
 

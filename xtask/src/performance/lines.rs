@@ -15,7 +15,7 @@ pub(super) const FLOORS: [Line; 7] = [
     ("ring of lines", "floor_ring", None),
 ];
 
-pub(super) const CALLS: [Line; 27] = [
+pub(super) const CALLS: [Line; 26] = [
     ("`call_empty`", "call_empty", Some(("gap_ns", 0))),
     ("`call_empty`, gap 50 ns", "call_empty", Some(("gap_ns", 50))),
     ("`call_empty`, gap 500 ns", "call_empty", Some(("gap_ns", 500))),
@@ -42,7 +42,6 @@ pub(super) const CALLS: [Line; 27] = [
     ("`call_empty_logs`", "call_empty_logs", Some(("gap_ns", 0))),
     ("`call_one_processor`", "call_one_processor", None),
     ("`split_call_empty`", "split_call_empty", Some(("gap_ns", 0))),
-    ("`driven_call_empty`", "driven_call_empty", Some(("gap_ns", 0))),
 ];
 
 pub(super) const PIPELINES: [Line; 3] = [
@@ -136,13 +135,14 @@ pub(super) const PROGRAMS: [Line; 13] = [
     ("`xacc_run`", "xacc_run", None),
 ];
 
-pub(super) const NETWORK: [Line; 6] = [
+pub(super) const NETWORK: [Line; 7] = [
     ("`tcp_ping_pong`", "tcp_ping_pong", None),
     ("`tcp_call`", "tcp_call", None),
     ("`tcp_offload`, 64 in flight", "tcp_offload", None),
     ("`tcp_put` 1 MiB", "tcp_put", Some(("size", 1 << 20))),
     ("`tcp_call_beside_put`", "tcp_call_beside_put", None),
     ("`mirror_call_empty`", "mirror_call_empty", None),
+    ("`driven_call_empty`", "driven_call_empty", None),
 ];
 
 /// The rows of `hamr bench` that the page and the charts need, each once.

@@ -129,6 +129,11 @@ fn files() -> Result<Vec<(PathBuf, String)>, Error> {
         ("call", bars_table(&CALL, &numbers)),
         ("overheads", overheads(&numbers)),
     ];
+    for (name, _) in &parts {
+        if !text.contains(&format!("<!-- begin {name} -->\n")) {
+            return Err(Error::Failed(format!("{PAGE}: expected `<!-- begin {name} -->`")));
+        }
+    }
     let page = fill_by(&text, parts.into_iter().map(|(name, part)| (name, || part)))?;
     let folder = crate::root().join(FOLDER);
     let charts = [

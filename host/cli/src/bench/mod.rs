@@ -178,11 +178,9 @@ fn measure(
         };
         sleeping::call_one_processor(&on_one(options.wait)?, &on_one(WaitMode::Sleep)?, table)?;
     }
-    for (row, protocol) in [("split_call_empty", Protocol::Split), ("driven_call_empty", Protocol::HostDriven)] {
-        if device == SHM && wanted(row) {
-            let options = Options { protocol: Some(protocol), ..options.clone() };
-            rows::protocol_call_empty(row, &runtime.open_with(device, image.clone(), options)?, table)?;
-        }
+    if device == SHM && wanted("split_call_empty") {
+        let split = Options { protocol: Some(Protocol::Split), ..options.clone() };
+        rows::split_call_empty(&runtime.open_with(device, image.clone(), split)?, table)?;
     }
     if wanted("load_module") || wanted("load_image") {
         modules::measure(runtime, device, options.clone(), table, wanted)?;

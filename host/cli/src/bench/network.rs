@@ -12,7 +12,7 @@ use super::stats::quantile;
 use super::table::{Beside, Key, Table, Unit};
 use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS, SHM};
 use hamr::cli::Global;
-use hamr::link::Link;
+use hamr::link::{Link, Protocol};
 use hamr::mirror::MirrorLink;
 use hamr::tcp::TcpLauncher;
 use hamr::{Error, Image, LaunchRequest, Launcher, Node, Options, Runtime, ShmLauncher, Stream, Target};
@@ -57,8 +57,8 @@ pub(super) fn measure(
     table: &mut Table,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    if wanted("mirror_call_empty") {
-        mirror_call_empty(image, global, machine, table)?;
+    for row in ["mirror_call_empty", "driven_call_empty"].into_iter().filter(|row| wanted(row)) {
+        carried_call_empty(row, image, global, machine, table)?;
     }
     if !TCP.iter().any(|row| wanted(row)) {
         return Ok(());
@@ -191,22 +191,33 @@ impl Launcher for Mirrored {
     }
 }
 
-/// An empty call behind a mirror, against one line between the two processors.
-fn mirror_call_empty(image: &Image, global: &Global, machine: &Machine, table: &mut Table) -> Result<(), BoxError> {
+/// An empty call that threads of this program carry, behind a mirror or by reads and writes of the device's memory, against one line
+/// between the two processors.
+fn carried_call_empty(
+    row: &'static str,
+    image: &Image,
+    global: &Global,
+    machine: &Machine,
+    table: &mut Table,
+) -> Result<(), BoxError> {
     let mut runtime = Runtime::new()?;
     runtime.register("mirrored", Mirrored);
+    let (device, protocol) = match row {
+        "driven_call_empty" => (SHM, Some(Protocol::HostDriven)),
+        _ => ("mirrored", None),
+    };
     let options = global.apply(Options::default());
     let pinned = Options { cpu: Some(machine.device()), ..options.clone() };
     let beside = runtime.open_with(SHM, image.clone(), pinned)?;
     let floors = Floors::new(&beside)?;
     machine.spread()?;
-    let node = runtime.open_with("mirrored", image.clone(), options)?;
+    let node = runtime.open_with(device, image.clone(), Options { protocol, ..options })?;
     let stream = node.stream()?;
     for repetition in 0..REPETITIONS {
         machine.gather()?;
         let floor = floors.one_line(repetition, Gap::NONE)?;
         machine.spread()?;
-        let key = Key::new("mirror_call_empty").spell(floor.spell());
+        let key = Key::new(row).spell(floor.spell());
         table.add(key, &calls(&stream)?, Some(Beside { what: "one line", ns: floor.best() }));
     }
     machine.gather()

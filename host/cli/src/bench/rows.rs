@@ -7,7 +7,6 @@ use super::table::{Beside, Key, Table, Unit};
 use super::transfers::{Area, SIZES, SUBMITTED};
 use super::ways::{self, HANDLERS, Handlers};
 use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS};
-use hamr::link::Protocol;
 use hamr::{Buffer, Node, SharedStream, Stream};
 
 /// What measures a row.
@@ -252,20 +251,15 @@ pub(crate) fn measure_calls(
     Ok(())
 }
 
-/// Empty calls of a device where each side polls slots of its own, beside two lines that one side writes each; or of one whose memory
-/// is read and written, beside one line.
-pub(crate) fn protocol_call_empty(name: &'static str, node: &Node, table: &mut Table) -> Result<(), BoxError> {
+/// Empty calls of a device where each side polls slots of its own, beside two lines that one side writes each.
+pub(crate) fn split_call_empty(node: &Node, table: &mut Table) -> Result<(), BoxError> {
     let floors = Floors::new(node)?;
-    let is_split = node.info().protocol == Protocol::Split;
     let streams = (0..STREAMS).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
     for (repetition, stream) in streams.iter().enumerate() {
         calls::call_empty(stream, Gap::NONE)?;
-        let floor = match is_split {
-            true => floors.two_lines(repetition, Gap::NONE)?,
-            false => floors.one_line(repetition, Gap::NONE)?,
-        };
-        let beside = Beside { what: if is_split { "two lines" } else { "floor" }, ns: floor.best() };
-        let key = Key::new(name).gap(0).spell(floor.spell());
+        let floor = floors.two_lines(repetition, Gap::NONE)?;
+        let beside = Beside { what: "two lines", ns: floor.best() };
+        let key = Key::new("split_call_empty").gap(0).spell(floor.spell());
         table.add(key, &calls::call_empty(stream, Gap::NONE)?, Some(beside));
     }
     Ok(())

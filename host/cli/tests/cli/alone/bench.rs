@@ -93,8 +93,9 @@ fn have_values(expected: &[(&str, Option<&str>)]) {
 /// Without `tcp_call_beside_put`, which takes memory.
 #[test]
 fn rows_of_a_network_have_values() {
-    const ROWS: [(&str, Option<&str>); 5] = [
+    const ROWS: [(&str, Option<&str>); 6] = [
         ("mirror_call_empty", Some("one line")),
+        ("driven_call_empty", Some("one line")),
         ("tcp_ping_pong", None),
         ("tcp_call", Some("TLS and a line")),
         ("tcp_offload", Some("TLS, batches")),
