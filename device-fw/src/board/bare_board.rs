@@ -1,6 +1,6 @@
 //! What a board without an operating system provides to `bare`.
 
-use crate::arch::TimedSleep;
+use crate::arch::{TimedSleep, Timer};
 use crate::pci::{PciError, Registers};
 use hamr_comm::abi::window::DeviceWindow;
 
@@ -34,6 +34,13 @@ pub struct Hardware {
     pub registers: Option<Registers>,
     /// How the image sleeps.
     pub timed_sleep: TimedSleep,
+}
+
+impl Hardware {
+    /// A window without a doorbell, such as [`reserved_window`](crate::bare::reserved_window).
+    pub fn without_doorbell(window: DeviceWindow<()>, timer: Timer) -> Self {
+        Self { window, registers: None, timed_sleep: TimedSleep::new(timer) }
+    }
 }
 
 /// Why an image cannot start.

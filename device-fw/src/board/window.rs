@@ -4,8 +4,7 @@
 #![expect(unsafe_code)]
 // UNSAFETY: a static becomes a window (`docs/unsafe.md` "bare image").
 
-use super::bare_board::{Hardware, StartError};
-use crate::arch::{TimedSleep, Timer};
+use super::bare_board::StartError;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -55,13 +54,4 @@ pub fn reserved_window() -> Result<DeviceWindow<()>, StartError> {
     // SAFETY: the static that only `image!` makes, of `len` bytes aligned to 4096, which no code refers to but this function,
     // once.
     Ok(unsafe { DeviceWindow::new(base, len, ()) })
-}
-
-/// The hardware of a board that has no card: of an image that reserves a window.
-///
-/// # Errors
-/// What was `missing`, where it reserves none.
-pub(crate) fn without_card(missing: StartError, timer: Timer) -> Result<Hardware, StartError> {
-    let window = reserved_window().map_err(|_| missing)?;
-    Ok(Hardware { window, registers: None, timed_sleep: TimedSleep::new(timer) })
 }

@@ -8,7 +8,7 @@ mod address;
 mod timer;
 mod uart;
 
-use crate::arch::{TimedSleep, Timer};
+use crate::arch::Timer;
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::board::window::reserved_window;
 use core::arch::asm;
@@ -29,9 +29,8 @@ impl BareBoard for Mps2An386 {
     fn start() -> Result<Hardware, StartError> {
         uart::turn_on();
         timer::turn_on();
-        let window = reserved_window()?;
-        let timed_sleep = TimedSleep::new(Timer::new(address::CLOCK_HZ, timer::count, address::CLOCK_HZ));
-        Ok(Hardware { window, registers: None, timed_sleep })
+        let timer = Timer::new(address::CLOCK_HZ, timer::count, address::CLOCK_HZ);
+        Ok(Hardware::without_doorbell(reserved_window()?, timer))
     }
 
     fn console(text: &str) {

@@ -10,7 +10,7 @@ mod uart;
 
 use crate::arch::{TimedSleep, Timer};
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
-use crate::board::window::without_card;
+use crate::board::window::reserved_window;
 use crate::pci::{Bus, Ecam, Ivshmem, Space};
 
 /// The machine that the module's head describes.
@@ -41,7 +41,10 @@ impl BareBoard for VirtAarch64 {
         let timer = Timer::of_this_processor();
         let mut card = match card {
             Ok(card) => card,
-            Err(missing) => return without_card(missing.into(), timer),
+            Err(missing) => {
+                let window = reserved_window().map_err(|_| missing)?;
+                return Ok(Hardware::without_doorbell(window, timer));
+            }
         };
         let message = gic::message().ok_or(StartError::Board("no interrupt is left for messages"))?;
         // SAFETY: the message window of the interrupt controller, which takes the numbers of its
