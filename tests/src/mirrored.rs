@@ -98,15 +98,19 @@ pub fn words(node: &Node, of: BufferPtr<u32>) -> Option<Words<'static>> {
     there.or_else(|| kept.copies()?.words(off, len).ok())
 }
 
-/// Starts the same devices, whose memory their host reads and writes; an access promises nothing, and keeps nothing.
-pub struct CarelessLauncher(pub Far);
+/// Starts the same devices, whose memory their host reads and writes; an access promises nothing, keeps nothing, and takes this long.
+pub struct CarelessLauncher(pub Far, pub Arc<Mutex<Duration>>);
 
 /// Memory whose accesses take place in any order of their bytes, but for aligned pairs.
-struct Careless(DrivenWindow, u64);
+struct Careless(DrivenWindow, u64, Arc<Mutex<Duration>>);
 
 impl Careless {
     /// Ranges of an access of `len` bytes at `off`, in some order; other threads run meanwhile.
     fn pieces(&mut self, off: u64, len: usize) -> Vec<(u64, std::ops::Range<usize>)> {
+        let takes = *self.2.lock().unwrap_or_else(PoisonError::into_inner);
+        if !takes.is_zero() {
+            std::thread::sleep(takes);
+        }
         let mut pieces = Vec::new();
         let mut at = 0;
         while at < len {
@@ -153,7 +157,8 @@ impl Launcher for CarelessLauncher {
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let Device { link, .. } = self.0.start(request)?;
         let &LaunchRequest { window_len, start_deadline, .. } = request;
-        Ok(Box::new(MirrorLink::driven(link, |window, heap| (Careless(window, 1), heap), window_len, start_deadline)?))
+        let memory = |window, heap| (Careless(window, 1, self.1.clone()), heap);
+        Ok(Box::new(MirrorLink::driven(link, memory, window_len, start_deadline)?))
     }
 }
 

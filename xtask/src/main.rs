@@ -169,7 +169,11 @@ const TASKS: &[Task] = &[
                 [--prefix DIR] [NAME[:ARG,ARG]...]",
         run: Run::Task(gasnet::task),
     },
-    Task { name: "new", about: "make a project that uses this checkout: NAME [DIR]", run: Run::Task(new::task) },
+    Task {
+        name: "new",
+        about: "make a project that uses this checkout: NAME [DIR] [--kind handlers|program]",
+        run: Run::Task(new::task),
+    },
     Task { name: "bless", about: "rewrite the golden files from what the code does now", run: Run::Task(bless::task) },
 ];
 

@@ -44,6 +44,9 @@ pub struct Promises {
 
 /// A device's memory. Operations take place one behind the other.
 pub trait DrivenMemory: Send {
+    /// May an access take longer than a caller's own limit? Then a thread that has none makes it.
+    const BLOCKS: bool = true;
+
     /// Of each access.
     fn promises(&self) -> Promises;
 
@@ -472,6 +475,8 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
 }
 
 impl<M: DrivenMemory> DeviceSide for DrivenCopy<M> {
+    const BLOCKS: bool = M::BLOCKS;
+
     fn renew(&mut self) {
         self.copy.renew();
     }

@@ -71,6 +71,9 @@ pub trait Side {
 
 /// A side at the device.
 pub trait DeviceSide: Side {
+    /// Do its operations wait for what is not in this program?
+    const BLOCKS: bool = false;
+
     /// The device was started again; whatever it was in is over.
     fn renew(&mut self);
 

@@ -52,8 +52,8 @@ pub(super) fn keep(image: &[u8], place: ImagePlace) -> Result<(), Refusal> {
         return Err(refused());
     }
     let kept = with_exposed_provenance_mut::<u8>(from);
-    // SAFETY: RAM of the board behind this image's end and before the mover's page: no variable is there, and
-    // the window, where `image` is, is not RAM of the linker script.
+    // SAFETY: RAM of the board behind this image's end and before the mover's page: no variable is there, and the window, where
+    // `image` is, is a card's or before that end.
     unsafe { kept.copy_from_nonoverlapping(image.as_ptr(), image.len()) };
     let code = with_exposed_provenance_mut::<u8>(mover);
     // SAFETY: the last page of RAM, as above; the mover is a constant of this image, shorter than a page.

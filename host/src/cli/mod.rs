@@ -157,7 +157,7 @@ pub struct Global {
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
     #[arg(long, global = true, value_name = "MICROSECONDS", value_parser = number::<u32>)]
     pub spin: Option<u32>,
-    /// How calls come to the device and back: mapped or split; without it, the best of what its link can do
+    /// How calls come to the device and back: mapped, split or host-driven; without it, the best of what its link can do
     #[arg(long, global = true, value_name = "PROTOCOL")]
     pub protocol: Option<Protocol>,
     /// The key for connections to other machines, of `keys`; without one, that of HAMR_KEY, or one which a server of this

@@ -9,8 +9,9 @@ use crate::mirror::{Descriptor, FarSide, MirrorLink};
 use crate::{Error, ImageFile, Target};
 use hamr_comm::mirror::{Body, DeviceSide, DrivenCopy, DrivenMemory, Lost, Message, Promises, Side};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stub::Stub;
 
 /// Opens devices behind a debugger's stub: `gdb` in every runtime.
@@ -46,7 +47,27 @@ impl<'a> Place<'a> {
 }
 
 /// Bytes of the longest access: the processor stands meanwhile, and calls wait.
-const PIECE: usize = 1 << 16;
+const PIECE: usize = 1 << 13;
+
+/// The note of a build, and where it is in memory.
+struct Identity {
+    path: PathBuf,
+    at: u64,
+    note: Vec<u8>,
+}
+
+impl Identity {
+    /// Before anything is written: what runs there may be another program.
+    fn check(&self, stub: &mut Stub) -> Result<(), String> {
+        let Self { path, at, note } = self;
+        let mut there = vec![0; note.len()];
+        stub.read(*at, &mut there)?;
+        if there == *note {
+            return Ok(());
+        }
+        Err(format!("expected the build of {} in its memory, got another at {at:#x}: load that image", path.display()))
+    }
+}
 
 /// The stub, which messages and transfers share.
 struct Board {
@@ -54,6 +75,8 @@ struct Board {
     at: Vec<SocketAddr>,
     name: String,
     base: u64,
+    /// What the image has there, of which each build has another: none where `base=` says where the window is.
+    identity: Option<Identity>,
     limit: Duration,
     /// `None`: the connection was lost.
     stub: Mutex<Option<Stub>>,
@@ -64,14 +87,19 @@ impl Board {
         let mut guard = self.stub.lock().unwrap_or_else(PoisonError::into_inner);
         // A stub serves one connection.
         *guard = None;
-        let mut first = None;
+        let (begin, mut first) = (Instant::now(), None);
         for at in &self.at {
-            match Stub::connect(*at, limit.min(self.limit)) {
+            let left = limit.saturating_sub(begin.elapsed()).min(self.limit);
+            let stub = Stub::connect(*at, left).and_then(|mut stub| {
+                self.identity.as_ref().map_or(Ok(()), |identity| identity.check(&mut stub))?;
+                Ok(stub)
+            });
+            match stub {
                 Ok(stub) => {
                     *guard = Some(stub);
                     return Ok(());
                 }
-                Err(why) => first = first.or(Some(why)),
+                Err(why) => first = first.or_else(|| Some(format!("the stub at {at}: {why}"))),
             }
         }
         Err(first.unwrap_or_else(|| "expected an address, got none".into()))
@@ -157,6 +185,8 @@ impl Side for BoardSide {
 }
 
 impl FarSide for BoardSide {
+    const BLOCKS: bool = true;
+
     fn descriptors(&self) -> Vec<Descriptor> {
         Vec::new()
     }
@@ -194,8 +224,8 @@ impl Launcher for GdbLauncher {
         let &LaunchRequest { device, argument, image, window_len, start_deadline: limit, silence, .. } = request;
         let fail = |why: String| Error::Launch { device: device.into(), why };
         let place = Place::of(argument)?;
-        let base = match (place.base, image) {
-            (Some(base), _) => base,
+        let (base, identity) = match (place.base, image) {
+            (Some(base), _) => (base, None),
             (None, None) => {
                 let why = "expected an image with a window of its own (--image FILE), or base=ADDRESS, got neither";
                 return Err(fail(why.into()));
@@ -206,7 +236,8 @@ impl Launcher for GdbLauncher {
                     let expected = format!("expected a window of at least {window_len} bytes");
                     return Err(fail(format!("{expected}, {} has {}", image.path.display(), end - start)));
                 }
-                start
+                let note = image.build_note()?;
+                (start, note.map(|(at, note)| Identity { path: image.path.clone(), at, note }))
             }
         };
         if base.checked_add(window_len).is_none() {
@@ -214,7 +245,7 @@ impl Launcher for GdbLauncher {
         }
         let at = place.at.to_socket_addrs().map_err(|e| fail(format!("{}: {e}", place.at)))?.collect();
         let name = place.at.to_owned();
-        let board = Arc::new(Board { at, name, base, limit: silence.min(limit), stub: Mutex::new(None) });
+        let board = Arc::new(Board { at, name, base, identity, limit: silence.min(limit), stub: Mutex::new(None) });
         let heap = board.clone();
         let far = move |limit: Duration| {
             board.connect(limit)?;

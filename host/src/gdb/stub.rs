@@ -12,7 +12,7 @@ const INTERRUPT: u8 = 0x03;
 const MOST_PACKET: usize = 1 << 20;
 /// Bytes of a packet, where the stub does not say.
 const PACKET: usize = 1024;
-/// The time of an access, at most.
+/// The time of an answer, at most.
 const LONGEST_LIMIT: Duration = Duration::from_secs(60);
 /// That of the last one.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -32,7 +32,7 @@ pub(super) struct Stub {
     confirms: bool,
     /// The processor stands.
     stands: bool,
-    /// When the present access has to have ended.
+    /// When the answer that is waited for has to have come.
     until: Instant,
     limit: Duration,
 }
@@ -83,9 +83,9 @@ impl Stub {
         let until = Instant::now() + limit;
         let stream = TcpStream::connect_timeout(&at, limit).map_err(|e| match e.kind() {
             ErrorKind::ConnectionRefused => {
-                format!("expected a gdb stub at {at}, the connection was refused; QEMU has one with `-gdb tcp:{at}`")
+                format!("expected one, the connection was refused; QEMU has one with `-gdb tcp:{at}`")
             }
-            _ => format!("expected a gdb stub at {at}: {e}"),
+            _ => format!("expected one, {e}"),
         })?;
         let set = stream.set_nodelay(true);
         set.and_then(|()| stream.set_write_timeout(Some(limit))).map_err(|e| e.to_string())?;
@@ -115,6 +115,11 @@ impl Stub {
         stub.takes_binary = stub.ask(b"X0,0:")? == b"OK";
         stub.go()?;
         Ok(stub)
+    }
+
+    /// Another answer may take the limit again: a slow stub that answers is there.
+    fn allow(&mut self) {
+        self.until = Instant::now().checked_add(self.limit).unwrap_or(self.until);
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
@@ -210,7 +215,7 @@ impl Stub {
 
     /// Runs `access` while the processor stands.
     fn standing(&mut self, access: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
-        self.until = Instant::now().checked_add(self.limit).unwrap_or(self.until);
+        self.allow();
         self.stop()?;
         // The processor goes on whatever came of it.
         let outcome = access(self);
@@ -221,6 +226,7 @@ impl Stub {
     pub(super) fn read(&mut self, address: u64, to: &mut [u8]) -> Result<(), String> {
         self.standing(|stub| {
             for (piece, address) in to.chunks_mut(stub.most).zip((address..).step_by(stub.most)) {
+                stub.allow();
                 let answer = stub.ask(format!("m{address:x},{:x}", piece.len()).as_bytes())?;
                 from_hex(&answer, piece).ok_or_else(|| refused("memory", address, &answer))?;
             }
@@ -241,6 +247,7 @@ impl Stub {
                     let digits: String = piece.iter().map(|byte| format!("{byte:02x}")).collect();
                     format!("M{address:x},{len:x}:{digits}").into_bytes()
                 };
+                stub.allow();
                 let answer = stub.ask(&packet)?;
                 if answer != b"OK" {
                     return Err(refused("memory that can be written", address, &answer));
@@ -252,11 +259,15 @@ impl Stub {
 }
 
 impl Drop for Stub {
-    /// The processor goes on without a debugger.
+    /// The processor goes on without a debugger, also one that stops only later.
     fn drop(&mut self) {
-        self.until = Instant::now() + FAREWELL;
-        let stopped = if self.stands { Ok(()) } else { self.stop() };
-        let _ = stopped.and_then(|()| self.send(&framed(b"D")));
+        self.limit = self.limit.min(FAREWELL);
+        self.allow();
+        let _ = self.stream.set_write_timeout(Some(self.limit));
+        if !self.stands {
+            let _ = self.stop();
+        }
+        let _ = self.send(&framed(b"D"));
     }
 }
 
@@ -272,7 +283,7 @@ fn lost(e: &std::io::Error, limit: Duration) -> String {
 }
 
 fn late(limit: Duration) -> String {
-    format!("no answer within {limit:?}")
+    format!("no answer within {limit:?}; does another debugger have it?")
 }
 
 /// A body with its runs written out: `*` and a byte that counts.
@@ -368,6 +379,83 @@ mod tests {
                 let _ = TcpStream::connect(at);
             });
         }
+    }
+
+    /// A stub over memory of `memory`, which answers each packet behind a pause, and each stop but the first behind another. What it
+    /// was told comes back.
+    fn stub(listener: &TcpListener, memory: u8, [packet, stop]: [u64; 2]) -> Vec<String> {
+        let (mut said, mut input, mut stops) = (Vec::new(), Vec::new(), 0);
+        let Ok((mut stream, _)) = listener.accept() else { return said };
+        let mut piece = [0; 4096];
+        while let Ok(len @ 1..) = stream.read(&mut piece) {
+            input.extend_from_slice(&piece[..len]);
+            loop {
+                let (told, wait, answer): (String, _, _) = match input.first() {
+                    Some(&INTERRUPT) => {
+                        stops += 1;
+                        input.remove(0);
+                        ("^C".into(), if stops == 1 { 0 } else { stop }, b"T05".to_vec())
+                    }
+                    Some(b'$') => {
+                        let Some(end) = input.iter().position(|b| *b == b'#').filter(|end| input.len() > end + 2)
+                        else {
+                            break;
+                        };
+                        let body: Vec<u8> = input.drain(..end + 3).take(end).skip(1).collect();
+                        let text = String::from_utf8_lossy(&body).into_owned();
+                        let len = || text.split_once(',').and_then(|(_, len)| usize::from_str_radix(len, 16).ok());
+                        let answer = match body.first() {
+                            Some(b'q') => b"PacketSize=1000;QStartNoAckMode+".to_vec(),
+                            Some(b'?') => b"T05".to_vec(),
+                            Some(b'm') => format!("{memory:02x}").repeat(len().expect("a length")).into_bytes(),
+                            Some(b'c' | b'D') => Vec::new(),
+                            _ => b"OK".to_vec(),
+                        };
+                        (text.chars().take(1).collect(), packet, answer)
+                    }
+                    Some(_) => {
+                        input.remove(0);
+                        continue;
+                    }
+                    None => break,
+                };
+                std::thread::sleep(Duration::from_millis(wait));
+                if !matches!(&told[..], "c" | "D") && stream.write_all(&framed(&answer)).is_err() {
+                    return said;
+                }
+                said.push(told);
+            }
+        }
+        said
+    }
+
+    /// With a stub's answers and their pauses, in milliseconds.
+    fn with_stub(memory: u8, pauses: [u64; 2], limit: u64, act: impl FnOnce(Stub)) -> Vec<String> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let at = listener.local_addr().expect("an address");
+        std::thread::scope(|scope| {
+            let said = scope.spawn(|| stub(&listener, memory, pauses));
+            act(Stub::connect(at, Duration::from_millis(limit)).expect("a stub"));
+            said.join().expect("it has ended")
+        })
+    }
+
+    #[test]
+    fn a_stub_that_answers_each_packet_soon_is_not_lost() {
+        with_stub(7, [20, 0], 500, |mut stub| {
+            let mut bytes = vec![0; 1 << 16];
+            stub.read(0, &mut bytes).expect("each packet is answered in time");
+            assert!(bytes.iter().all(|byte| *byte == 7));
+        });
+    }
+
+    #[test]
+    fn a_processor_that_stops_too_late_goes_on() {
+        let said = with_stub(0, [0, 900], 300, |mut stub| {
+            stub.read(0, &mut [0; 16]).expect("in time");
+            stub.read(0, &mut [0; 16]).expect_err("late");
+        });
+        assert_eq!(said.last().map(String::as_str), Some("D"), "{said:?}");
     }
 
     #[test]

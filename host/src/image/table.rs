@@ -79,6 +79,18 @@ impl ImageFile {
         })
     }
 
+    /// The note with the build id, and its address. `None`: there is none, or it is not loaded.
+    ///
+    /// # Errors
+    /// As [`Self::handlers`].
+    pub(crate) fn build_note(&self) -> Result<Option<(u64, Vec<u8>)>, Error> {
+        self.with_elf(|elf| {
+            let note = elf.section_by_name(".note.gnu.build-id").filter(|note| note.address() != 0);
+            let data = |note: object::Section<'_, '_>| Some((note.address(), note.data().ok()?.to_vec()));
+            Ok(note.and_then(data).filter(|(_, note)| !note.is_empty()))
+        })
+    }
+
     fn with_elf<T>(&self, read: impl FnOnce(&object::File<'_>) -> Result<T, String>) -> Result<T, Error> {
         let bad = |why: String| Error::BadImage { path: self.path.clone(), why };
         let bytes = self.bytes().map_err(|e| bad(format!("expected an ELF file, cannot read it: {e}")))?;

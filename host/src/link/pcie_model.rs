@@ -175,6 +175,8 @@ impl<M> PcieModel<M> {
 }
 
 impl<M: DrivenMemory> DrivenMemory for PcieModel<M> {
+    const BLOCKS: bool = M::BLOCKS;
+
     fn promises(&self) -> Promises {
         self.of.promises()
     }

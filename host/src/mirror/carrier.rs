@@ -99,13 +99,17 @@ impl<D: FarSide> Carrier<D> {
         // Behind the look at the word's value, which was stored behind the last `false`.
         fence(Ordering::Acquire);
         self.is_told.store(true, Ordering::Relaxed);
-        if !self.tender.gathers() {
+        if D::BLOCKS || !self.tender.gathers() {
             self.carry(false);
         }
     }
 
     /// For a thread that waits and comes again.
     pub(super) fn poll(&self) {
+        if D::BLOCKS {
+            return patience::rest();
+        }
+        self.tender.waits();
         let step = |mirror: &mut _| {
             self.step(mirror, false);
         };
@@ -114,15 +118,18 @@ impl<D: FarSide> Carrier<D> {
             if !is_carried {
                 self.tender.look();
             }
-            patience::rest();
             if moved == Some(true) {
                 return;
             }
+            patience::rest();
         }
     }
 
     /// Carries what is published in the near window, and where `back` what has come.
     pub(super) fn carry(&self, back: bool) {
+        if D::BLOCKS {
+            return self.tender.look();
+        }
         let step = |mirror: &mut _| {
             self.step(mirror, back);
         };
@@ -175,7 +182,7 @@ impl<D: FarSide> Carrier<D> {
                 return true;
             }
         };
-        if moved {
+        if moved && mirror.sides().1.gathers() {
             self.tender.carries();
         }
         if !back && moved {
@@ -256,7 +263,8 @@ impl<D: FarSide> Carrier<D> {
 
     /// Until this program is notified, or so long. Notifications that come meanwhile are taken.
     pub(super) fn wait(&self, limit: Option<Duration>) {
-        let (mut descriptors, longest) = match self.prepare_wait(true) {
+        let prepared = if D::BLOCKS { Prepared::Sleep(Vec::new(), LONGEST_SLEEP) } else { self.prepare_wait(true) };
+        let (mut descriptors, longest) = match prepared {
             Prepared::Sleep(descriptors, longest) => (descriptors, Some(longest)),
             Prepared::Moved => (Vec::new(), Some(Duration::ZERO)),
             Prepared::Lost => (Vec::new(), Some(LOST_NAP)),

@@ -20,8 +20,16 @@ pub type Descriptor = (Arc<OwnedFd>, PollFlags);
 
 /// A side whose thread can sleep until there is something to take.
 pub trait FarSide: Side + Send {
+    /// Do its operations wait for what is not in this program? Then the thread of the link alone carries, and who waits for what it
+    /// brings has a limit of its own.
+    const BLOCKS: bool = false;
+
     /// Of which one is ready then, or when more of what was put can go.
     fn descriptors(&self) -> Vec<Descriptor>;
+    /// Do many that are put together cost less than each alone?
+    fn gathers(&self) -> bool {
+        true
+    }
     /// Is it asked whether something has come, because nothing tells?
     fn is_asked(&self) -> bool {
         false

@@ -231,14 +231,11 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
         // In a copy of the process nothing is carried.
         match (max_us, self.origin.is_here()) {
             (0, false) => patience::rest(),
-            (0, true) => {
-                self.carrier.tender.waits();
-                self.carrier.poll();
-            }
+            (0, true) => self.carrier.poll(),
             (_, false) => std::thread::sleep(PAUSE),
             (_, true) => {
                 let limit = (max_us != FOR_EVER).then(|| Duration::from_micros(max_us.into()));
-                let _sleeper = self.carrier.tender.sleeper(max_us);
+                let _sleeper = (!D::BLOCKS).then(|| self.carrier.tender.sleeper(max_us));
                 self.carrier.wait(limit);
             }
         }

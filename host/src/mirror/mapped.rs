@@ -51,6 +51,8 @@ impl DrivenWindow {
 const MOST_WORDS: usize = 1 << 14;
 
 impl DrivenMemory for DrivenWindow {
+    const BLOCKS: bool = false;
+
     fn promises(&self) -> Promises {
         Promises { write_ascends: true, line_is_whole: true }
     }

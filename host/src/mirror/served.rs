@@ -148,10 +148,16 @@ impl<C: DeviceSide> Side for Served<C> {
 }
 
 impl<C: DeviceSide + Send> FarSide for Served<C> {
+    const BLOCKS: bool = C::BLOCKS;
+
     fn descriptors(&self) -> Vec<Descriptor> {
         // The descriptor of a process that has ended is ready for good.
         let alive = self.descriptors.iter().filter(|_| self.end.is_none());
         alive.map(|fd| (fd.clone(), PollFlags::IN)).collect()
+    }
+
+    fn gathers(&self) -> bool {
+        self.is_asked()
     }
 
     fn is_asked(&self) -> bool {

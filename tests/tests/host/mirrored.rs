@@ -1,10 +1,12 @@
 //! Cases of the conformance suite over threads of this program that share no memory with their host. Left out are those
 //! for which such a device is too simple: it replies to no ping beside a handler, and knows no place of a panic.
 
-use hamr::{Image, Node, Options, Runtime};
+use hamr::{CallError, CallOptions, Image, Node, Options, Runtime};
+use hamr_kernels::bench::empty;
 use hamr_tests::mirrored::{CarelessLauncher, Far, MirroredLauncher};
 use hamr_tests::streamed::StreamedLauncher;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 fn open(kind: &str, options: Options) -> Node {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -12,7 +14,7 @@ fn open(kind: &str, options: Options) -> Node {
         let mut runtime = Runtime::new().expect("a runtime");
         runtime.register("polls", MirroredLauncher(Far::Thread));
         runtime.register("sleeps", MirroredLauncher(Far::Sleeper));
-        runtime.register("careless", CarelessLauncher(Far::Sleeper));
+        runtime.register("careless", CarelessLauncher(Far::Sleeper, Arc::default()));
         runtime.register("streamed", StreamedLauncher(Far::Sleeper));
         runtime
     });
@@ -81,4 +83,23 @@ mod careless {
     }
 
     cases!(careless);
+}
+
+/// An access that takes longer than a call's limit holds nobody but the thread that makes it.
+#[test]
+fn a_slow_access_is_no_callers() {
+    let takes = Arc::new(Mutex::new(Duration::ZERO));
+    let mut runtime = Runtime::new().expect("a runtime");
+    runtime.register("slow", CarelessLauncher(Far::Sleeper, takes.clone()));
+    let image = Image::find(hamr_tests::devices::IMAGE).expect("a name");
+    let node = runtime.open_with("slow", image, Options::default()).expect("a device");
+    let stream = node.stream().expect("a stream is free");
+    stream.sync(empty::with()).expect("in time");
+    *takes.lock().expect("nobody panics") = Duration::from_secs(2);
+    let (begin, limit) = (Instant::now(), Duration::from_millis(100));
+    let late = stream.sync_with(empty::with(), CallOptions { deadline: Some(limit), ..CallOptions::default() });
+    assert!(matches!(late, Err(CallError::Deadline(_))), "{late:?}");
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    *takes.lock().expect("nobody panics") = Duration::ZERO;
+    stream.sync(empty::with()).expect("it goes on");
 }

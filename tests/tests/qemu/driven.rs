@@ -1,8 +1,8 @@
 //! Machines without an operating system whose memory the host reads and writes, and does not map.
 
 use hamr::link::Protocol;
-use hamr::{Node, Options};
-use hamr_tests::devices;
+use hamr::{Image, Node, Options};
+use hamr_tests::{devices, few};
 
 fn open(spec: &str, options: Options) -> Node {
     devices::open(spec, Options { protocol: Some(Protocol::HostDriven), ..options })
@@ -59,9 +59,31 @@ mod gdb {
         restart { outstanding_calls_end_once, streams_and_buffers_go_on, waited_for }
     }
 
+    /// Nothing is written into memory of another program than the host's file is of.
+    #[test]
+    fn another_build_is_refused() {
+        let spec = "stubbed:qemu:riscv64";
+        let node = few::open(spec, few::options()).expect("a device");
+        let at = format!("gdb:{}", node.info().remote.as_deref().expect("a stub's address"));
+        drop(node);
+        let image = devices::image_of(few::IMAGE, spec);
+        let target = devices::runtime().target(spec).expect("a known device").expect("it takes an image");
+        let file = image.resolve(&target).expect("an image");
+        let (mut bytes, id) = (std::fs::read(&file.path).expect("a file"), file.build_id.bytes());
+        let place = bytes.windows(id.len()).position(|bytes| bytes == id).expect("its build id");
+        bytes[place] ^= 1;
+        let other = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(other.path(), bytes).expect("room");
+        let open = |image| devices::runtime().open_with(&at, image, few::options());
+        let error = open(Image::file(other.path()).expect("an image")).expect_err("refused").to_string();
+        assert!(error.contains("in its memory, got another at 0x"), "{error}");
+        let node = open(Image::file(&file.path).expect("an image")).expect("it was left as it was");
+        assert_eq!(node.ping().map(|_| ()).map_err(|e| e.to_string()), Ok(()));
+    }
+
     /// A machine without any card.
     #[test]
     fn eight_handlers_and_one_stream_take_16_kib_of_the_image() {
-        hamr_tests::few::a_small_window_does_everything("stubbed:qemu:riscv64");
+        few::a_small_window_does_everything("stubbed:qemu:riscv64");
     }
 }

@@ -26,9 +26,10 @@ const LOADS: [(&str, &[&str]); 3] = [
 ];
 
 /// Files outside of packages that a package's tests read; the first prefix that fits counts.
-const READ_BY: [(&str, &str); 7] = [
+const READ_BY: [(&str, &str); 8] = [
     ("templates/", "hamr-tests"),
     ("docs/testing.md", "xtask"),
+    ("docs/papers", "hamr-tests"),
     ("docs/offload.md", "hamr-tests"),
     ("docs/tasks.md", "hamr-tests"),
     ("docs/host-calls.md", "hamr-tests"),

@@ -11,7 +11,7 @@ mod uart;
 use crate::arch::{TimedSleep, Timer};
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::board::window::reserved_window;
-use crate::pci::{Bus, Ecam, Ivshmem, Space};
+use crate::pci::{Bus, Ecam, Ivshmem, PciError, Space};
 
 /// The machine that the module's head describes.
 pub struct VirtAarch64;
@@ -41,10 +41,11 @@ impl BareBoard for VirtAarch64 {
         let timer = Timer::of_this_processor();
         let mut card = match card {
             Ok(card) => card,
-            Err(missing) => {
+            Err(missing @ PciError::NoDevice { .. }) => {
                 let window = reserved_window().map_err(|_| missing)?;
                 return Ok(Hardware::without_doorbell(window, timer));
             }
+            Err(other) => return Err(other.into()),
         };
         let message = gic::message().ok_or(StartError::Board("no interrupt is left for messages"))?;
         // SAFETY: the message window of the interrupt controller, which takes the numbers of its

@@ -9,7 +9,7 @@ mod uart;
 use crate::arch::{TimedSleep, Timer, imsic};
 use crate::board::bare_board::{BareBoard, Hardware, StartError};
 use crate::board::window::reserved_window;
-use crate::pci::{Bus, Ecam, Ivshmem, Message, Space};
+use crate::pci::{Bus, Ecam, Ivshmem, Message, PciError, Space};
 use safe_mmio::UniqueMmioPointer;
 use safe_mmio::fields::WriteOnly;
 
@@ -36,10 +36,11 @@ impl BareBoard for VirtRiscv64 {
         let timer = Timer::new(set_compare, address::TIMER_HZ);
         let mut card = match card {
             Ok(card) => card,
-            Err(missing) => {
+            Err(missing @ PciError::NoDevice { .. }) => {
                 let window = reserved_window().map_err(|_| missing)?;
                 return Ok(Hardware::without_doorbell(window, timer));
             }
+            Err(other) => return Err(other.into()),
         };
         // SAFETY: hart 0's interrupt file, which takes interrupt numbers. Where the machine has
         // none (without `aia=aplic-imsic`), no device is at its address, and the notification is
