@@ -1,12 +1,26 @@
 //! The processor, apart from the board around it. Every instruction set has the same files:
 //!
-//! - `stack`: runs the serve loop on a stack of its own, and abandons it (`docs/unsafe.md`
+//! - `stack`: runs the serve loop on a stack of its own, and abandons it (contract
 //!   "abandoning");
 //! - `timer`: time, and sleeping for a while;
 //! - `barriers`: what orders accesses that the host sees.
 //!
 //! Without the feature `image` only the last is there: a program that has a start of its own has
 //! the others too. The start, traps and the tick are in `bare/<isa>`, since they call the runtime.
+
+// Contract "processors".
+// - Boot code runs alone, first, on one processor, and leaves what `docs/porting.md` lists.
+//   Translation tables are written only before they are used.
+// - Interrupts are on while calls are served, for the tick, and for a moment of x86_64's timed sleeps.
+//   Entries save every register that compiled code may use, run on their own stack (compiled code uses
+//   the red zone), and return or abandon the serve stack. Other interrupts stay pending and masked.
+// - arm's exceptions run on the main stack, all else on the process stack. An exception that is left
+//   for good returns to `stack::back` with a frame of our own; one that has interrupted another ends
+//   the image.
+// - riscv64's `machine_mode` calls a closure on the caller's stack, with interrupts masked, and goes
+//   on in the mode before. The trap's entry tells its `ecall` from a handler's by the address.
+// - `mem.rs` defines `memcpy`, `memmove`, `memset`, `memcmp`, `bcmp` and `strlen` with those
+//   contracts.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -12,7 +12,25 @@
 
 #![expect(unsafe_code)]
 // UNSAFETY: symbols of the linker script, the switch of stacks, and one raw pointer to the device
-// across it (`docs/unsafe.md` "abandoning").
+// across it (contract "abandoning").
+//
+// Contract "abandoning". A panic or trap in a handler leaves the serve stack, and that of the running
+// task, for good by `stack::abort`; no destructor runs. Sound, because:
+// - Only the serve loop and its callees run on these stacks. `bare::main` leaves the device alone
+//   meanwhile, and borrows it again afterwards.
+// - Before a handler runs, the poller notes the call for `fail_current` and writes its state to memory
+//   (`spill_state`, `comm/src/am/dispatcher.rs`).
+// - A handler's frames own views (no destructor), values, and `Resource` marks (`docs/faults.md`).
+//   Borrows that rely on a destructor for soundness need a heap or threads, which images lack.
+// - The tick aborts a call only while the poller states that one runs, in atomics, not when it writes
+//   the reply. `NoAbort` defers the abort. A begun fault path is not aborted.
+// - After a fault in the runtime itself, only the poller's window and scratch memory are used again;
+//   any fault during a fault ends the machine, as does, after the crash record, one before a host is
+//   served (contract "ivshmem").
+// - Backtraces read the stacks as words, between symbols of the linker script. Trap entries have their
+//   own stacks; except the tick's they never return to the handler.
+// - Interrupts and faults touch one static, `RUNTIME` (`bare/runtime.rs`), whose locks an interrupt
+//   only tries. `Device` takes its pointer `activity` back before it moves the poller.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
