@@ -31,7 +31,7 @@ const READ_BY: [(&str, &str); 7] = [
     ("docs/testing.md", "xtask"),
     ("docs/offload.md", "hamr-tests"),
     ("docs/tasks.md", "hamr-tests"),
-    ("docs/host-calls.md", "hamr-tests"),
+    ("docs/ham-veo.md", "hamr-tests"),
     ("docs/worlds.md", "hamr-tests"),
     ("README.md", "hamr-tests"),
 ];
