@@ -15,9 +15,8 @@ type Done = Result<(), Box<dyn std::error::Error>>;
 const NAMES: [(&str, &str); 1] = [("my-image", "hamr-checks")];
 
 /// Blocks that need a program, an image or a crate of their own, by a part of their text: where the same is done.
-const ELSEWHERE: [(&str, &str, &str); 7] = [
+const ELSEWHERE: [(&str, &str, &str); 6] = [
     ("gas.md", "rank.attach(&TABLE)", "host/cli/examples/gas_ring.rs"),
-    ("tasks.md", "ask_board", "tests/kernels/src/relays.rs"),
     ("modules.md", "hamr_comm::module!", "tests/module/src/lib.rs"),
     ("modules.md", "dev.load_image", "tests/src/images.rs"),
     ("offload.md", "hamr::main", "tests/src/bin/starts.rs"),
