@@ -8,6 +8,14 @@
 //! image, which images have that name `modules`, and a [`Loader`], which knows what memory becomes code. They run in the serve loop, as
 //! every inline handler: no other handler runs then.
 
+// Contract "modules". `module!` puts the note of abi §10 into its section, defines `HAMR_MODULE`
+// unmangled, and on bare metal the panic handler: a library with two does not link. Image and module
+// call each other by Rust's conventions, and share `Context`, `Frame` and `Entry`: sound because
+// `ModuleHeader::check`, of fields with C's layout, comes first and admits the same compiler, target
+// and source only. Statics of `hamr-comm` exist twice: what handlers ask of the runtime is in one
+// struct (`comm/src/shared.rs`), which a module copies from its image before each of its calls;
+// `hamr_tests::modules::statics` finds any other. Ranks take no modules.
+
 #[cfg(hamr_bare)]
 #[path = "module/bare.rs"]
 mod kind;

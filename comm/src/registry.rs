@@ -1,4 +1,4 @@
-//! The static handler table, as the linker left it (abi §3.7; `docs/unsafe.md` "registry").
+//! The static handler table, as the linker left it (abi §3.7; contract "registry").
 //!
 //! Bare metal: entries go to sections `.hamr.handlers.v2.<path>`, which the linker script sorts by
 //! name into one read-only array: no start-up code. Hosted: entries go to one section whose name is
@@ -8,6 +8,10 @@
 #![expect(unsafe_code)]
 // UNSAFETY: the array between two linker symbols has no other way in. The entry macro is here as
 // well because placing a static in a section counts as unsafe.
+//
+// Contract "registry". `links` in the manifest keeps a second `Entry` out of the binary. A program
+// that places something else in the section breaks its own table, as with any `link_section`. Indices
+// travel, never addresses.
 
 use crate::handler::Entry;
 #[cfg(not(hamr_bare))]

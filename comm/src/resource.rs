@@ -3,7 +3,13 @@
 
 #![expect(unsafe_code)]
 // UNSAFETY: a lock that distinguishes a resource left by an abandoned call from one in use
-// (`docs/unsafe.md` "abandoned resources").
+// (contract "abandoned resources").
+//
+// Contract "abandoned resources". A call that ends inside a `Resource` leaves its mark in the word
+// (`Shared::present`). `Context::clear_poison` overwrites the state without dropping it. After a task
+// that ends with a claim the state is whole, since no borrow lasts across a wait. Accepted: after 2^32
+// abandoned calls a mark recurs; that resource is refused until the next one, never taken from a
+// holder.
 
 #[cfg(all(feature = "tasks", feature = "claims"))]
 use crate::claims::Owner;

@@ -21,6 +21,12 @@
 //! Only images depend on this crate. It depends on `hamr-comm`.
 #![no_std]
 
+// Contract "image". `image!` puts abi §10's note, plain words, into its section and defines `main`
+// unmangled: a wrong section or a second symbol, which the linker refuses, could break any binary. On
+// bare metal it defines `__hamr_main`, `__hamr_console` and `__hamr_exit` instead, which `bare/mod.rs`
+// and `bare/console.rs` declare with the same signatures. Fault paths call the last two at any time;
+// `BareBoard` asks for functions without state.
+
 #[cfg(not(hamr_bare))]
 extern crate std;
 

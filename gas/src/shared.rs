@@ -1,7 +1,11 @@
 //! A rank that several threads of its program use (`GASNET_PAR`).
 
 #![expect(unsafe_code)]
-// UNSAFETY: a rank holds its task, which no other thread may have (`docs/unsafe.md` "shared ranks").
+// UNSAFETY: a rank holds its task, which no other thread may have (contract "shared ranks").
+//
+// Contract "shared ranks". `SharedRank` is `Sync` though a rank has its task, whose stack and slice
+// are one thread's. The lock lets one thread at a time into the rank; others than the task's get no
+// reference to the task and never suspend it. The proof is at the impl.
 
 use crate::lock::Hsl;
 use crate::thread::{pause, this_thread};

@@ -1,8 +1,16 @@
-//! Maps a window into the host (`docs/unsafe.md` "host map").
+//! Maps a window into the host (contract "host map").
 
 #![expect(unsafe_code)]
 // UNSAFETY: mmap hands out raw memory; the mapping is owned by one object that unmaps it when the
 // last window over it is gone.
+//
+// Contract "host map". As contract "hosted map", over files that the host made and sealed, without a
+// `DeviceWindow`; a lock keeps a second host away. Seals and length of the file of a device that
+// another process keeps are checked before it is mapped, also where `restore` replaces a mapping. On a
+// bus the file cannot be truncated, and a function that leaves it reads as ones, or as before.
+// `provide_pages` changes no byte.
+// Accepted: a read-only mapping, of another process's window, breaks "writable" in S1. A store would
+// fault; only code that reads gets one, which the type does not show.
 
 use crate::Error;
 use crate::memfd::make_window;

@@ -145,6 +145,24 @@ impl Options {
     /// Options for a device whose window has `bytes`, such as that of a microcontroller: other sections take at most half of it, as far
     /// as they can, and the heap the rest. Tasks cannot call the host, and in a window below some 64 KiB the device's log lines are lost.
     ///
+    /// Bytes of each section, in order, each rounded up to 64. *n* is `streams` + `tasks` + 2: the control stream is one, and calls to the
+    /// host, or threads beyond the streams, have another; *s* is `ring` + `tickets`:
+    ///
+    /// | section | bytes | by default, 8 streams | in 16 KiB | options |
+    /// |---|---|---|---|---|
+    /// | preamble | 1024 | 1024 | 1024 | |
+    /// | QUEUES | 64 *n* | 1664 | 192 | `streams` |
+    /// | LINES | 128 *n* + 256 + 64 (*n* - 1) × (*s*, or the odd number above it) | 222,784 | 1792 | `streams`, `ring`, `tickets` |
+    /// | CHUNKS | 2 × `chunk` × (5 + (*n* - 1) × (*s* + 1)) | 7,024,640 | 3200 | `streams`, `ring`, `tickets`, `chunk` |
+    /// | TABLE | 16, and 40 and the name's for each handler | 65,536 | 1536 | `table` |
+    /// | LOG | 64 and the ring; none: 0 | 65,600 | 0 | `log` |
+    /// | TRACE | 0 | 0 | 0 | |
+    /// | CRASH | 512 | 512 | 512 | |
+    /// | TASKS | calls of tasks to the host; without such tasks 0 | 168,640, and the program's table | 0 | `tasks`, `host_chunk` |
+    /// | HEAP | `heap`, `segment` | 67,108,864 | 8128 | `heap`, `segment` |
+    ///
+    /// From 64 KiB of sections on, LINES and HEAP begin on a page. The window ends on one. An image has two handlers beside its own.
+    ///
     /// # Errors
     /// The window is shorter than the least.
     pub fn for_window(bytes: u64) -> Result<Self, Error> {

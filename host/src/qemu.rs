@@ -107,7 +107,7 @@ impl Launcher for QemuLauncher {
                 return Err(Error::InvalidConfig { option: "Options::protocol", expected, got: "split".into() });
             }
             if !cfg!(target_arch = "x86_64") {
-                // Its one processor has no fences in QEMU (docs/qemu.md).
+                // Its one processor has no fences in QEMU (docs/devices.md).
                 let why = "expected an x86-64 machine, whose order of loads and stores it needs".into();
                 return Err(Error::Launch { device: device.into(), why });
             }

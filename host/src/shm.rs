@@ -1,4 +1,24 @@
 //! Shared memory: the hosted image as a process of its own over a memfd.
+//!
+//! ```text
+//! host                                                   image (child process)
+//! memfd_create("hamr:<device>"), sized, locked, sealed
+//! socketpair ─────────────────────────────────────────▶  standard input
+//! greeting "hamrshm1" + the memfd's descriptor ────────▶  checks the seals, maps the window
+//! …the handshake (abi §3.4) and calls, in the window; on the socket at most why the image cannot start…
+//! end of file (the host ended, however) ───────────────▶  the process ends
+//! ```
+//!
+//! Seals are against shrinking, growing and further seals: truncation would kill the peer with SIGBUS.
+//!
+//! - A rank of a world is greeted with "hamrwrl2" and its number (32 bits) before its process starts; the
+//!   descriptor is the world's. A second message, of one byte, has the descriptor of a file in which the
+//!   launcher states the process of each rank (32 bits; 0: no process). Machines do not get it.
+//! - Doorbells are two pairs of sockets, whose ends are sent with the window. A host that sends the window
+//!   alone gets an image that sleeps by the clock, 1 ms at most.
+//! - With split placement the host makes a second sealed memfd, `hamr-host:INODE` of the window's, and sends it
+//!   behind the doorbells. Both sides map it behind the window: requests are in the one, replies in the other
+//!   (abi §4.6). A device that is kept by another process has one memory, with both.
 
 use crate::debugger::is_installed;
 use crate::doorbells::Doorbells;

@@ -2,7 +2,11 @@
 
 #![expect(unsafe_code)]
 // UNSAFETY: code that runs in a forked copy of a program with threads may use only what a signal handler may use;
-// `pre_exec` is unsafe because the compiler cannot see that (`docs/unsafe.md` "before exec").
+// `pre_exec` is unsafe because the compiler cannot see that (contract "before exec").
+//
+// Contract "before exec". Code in the fork makes the kernel kill an emulator or a debugger with its
+// host, keeps the descriptors from children of other threads, and sets back an ignored SIGCHLD and
+// blocked signals for a child alone. It owns what it uses.
 
 use std::ffi::OsString;
 use std::io;

@@ -8,6 +8,12 @@
 //! ```
 //!
 //! Nothing here waits without its caller's limit, and nothing takes memory by a number that a peer sent.
+//!
+//! The crate has no threads and does not block. `Door` accepts, `Opening` connects, and both give a `Channel`; the
+//! caller waits for them, by `Channel::interest`. `Channel::receive` gives checked frames, frames that are pushed
+//! before one `flush` go in one write, and while `flush` says that not all is gone, nothing more is collected.
+//! `Transfers` puts and gets on the second connection, `serve_transfers` is its other end; both return after the
+//! other end's answer. `Channel::socket` can be shut by another thread, which ends each wait for it.
 
 pub mod channel;
 mod door;

@@ -1,5 +1,5 @@
 //! What runs between fork and exec of a machine, a debugger, or a program of [`crate::packages`]
-//! (`docs/unsafe.md` "before exec").
+//! (contract "before exec").
 
 #![expect(unsafe_code)]
 // UNSAFETY: code that runs in a forked copy of a program with threads may use only what a signal

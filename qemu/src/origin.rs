@@ -7,7 +7,12 @@
 
 #![expect(unsafe_code)]
 // UNSAFETY: the C library's function is declared here; it is given functions that may run at a fork
-// (`docs/unsafe.md` "forks").
+// (contract "forks").
+//
+// Contract "forks". `pthread_atfork` is given three functions. The one of the child runs where other
+// threads' locks may be taken for good: it reads the list, of counted references, that `prepare` has
+// locked on its own thread, stores to atomics, and replaces mapped windows by memory of the copy's own
+// (contract "host map").
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};

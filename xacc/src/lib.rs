@@ -32,6 +32,46 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Directives of XcalableMP and XcalableACC
+//!
+//! Indices, nodes and images count from 0; ranges exclude their end.
+//!
+//! | XcalableMP, XcalableACC | here |
+//! |---|---|
+//! | `nodes`, `=*`, `= ref` | `w.nodes(shape)`, `nodes.sub(sel)`, `nodes.set(sel)` |
+//! | `template`, `template_fix`, `xmp_malloc` | `nodes.template(extents)`, once sizes are known |
+//! | `distribute` with `block`, `block(n)`, `cyclic`, `cyclic(n)`, `gblock`, `*` | `distribute([…])` with `Block`, `BlockOf`, `Cyclic`, `CyclicOf`, `GBlock`, `Whole` |
+//! | `align`, `*` on either side | `align([on(0).offset(1), whole(n)])`; dimensions that are not named replicate |
+//! | `shadow` | `shadow([…])`, `Full` |
+//! | `loop … on`, `reduction` | `each!([i, j] in t.on([…]) => KIND { … })`, then `w.reduce` |
+//! | `expand`, `expand(/unbound/)`, `margin`, `peel_and_wait` | `expand`, `expand_unbound`, `margin`; `reflect_start`, `inner`, `reflect_finish`, `margin` |
+//! | `reflect` with `width`, `periodic`, `orthogonal`, `async`; `reflect_init`, `reflect_do` | `reflect`, `reflect_with(Halo…)`, `reflect_start`, `reflect_finish`; plans need no start |
+//! | `reduce_shadow` | `reduce_shadow`, `reduce_shadow_with` |
+//! | `gmove`, `in`, `out`, `async` | `gmove`, `gmove_in`, `gmove_out` of a `SharedArray`, `gmove_start` |
+//! | `reduction … on`, `/loc/` variables | `w.reduce`, `reduce_on`, `reduce_slice`, `array.reduce`; `FirstMax` … |
+//! | `bcast … from … on` | `w.bcast`, `bcast_on` |
+//! | `barrier … on` | `w.barrier`, `barrier_on` |
+//! | `task on`, `nocomm`; `tasks` | `w.task`, `w.task_nocomm`; several tasks, in turn |
+//! | `array on` | `a.section_mut(s).fill(v)`, `map(f)` |
+//! | `wait_async` | the `…_finish` of the array |
+//! | coarrays, `coarray`, `image` | `Coarray`; `nodes.image(at)` is a node's number |
+//! | `v[s]:[i] = …`, `… = v[s]:[i]` | `put`, `get`, `get_into`, `copy`, `at` |
+//! | `sync_all`, `sync_memory`, `sync_image`, `sync_images`, `sync_images_all` | the same names |
+//! | `XMP_STAT_STOPPED_IMAGE` | the fault of the wait names the lost rank |
+//! | `post`, `wait` | `w.post`, `w.wait` |
+//! | `lock`, `unlock`, `critical`; `STAT_LOCKED`, `STAT_LOCKED_OTHER_IMAGE` | `locked`, `critical`; a fault, `None` of `try_locked`; `unlock` without lock cannot be written |
+//! | `atomic_define`, `atomic_ref` | the same names, `atomic` |
+//! | `co_broadcast`, `co_sum`, `co_max`, `co_min` | `w.bcast`, `w.reduce` |
+//! | `nonblock`, `wait_nonblock` | the same names; the wait takes no time |
+//! | `acc` clauses, `declare`, `host_data` | arrays are on devices; `acc(var)` with an array of the host: `load`, `store` |
+//! | `devices`, `on_device`, `layout`, `barrier_device` | each device is a node |
+//! | inquiry functions | `me`, `size`, `nodes.shape`, `here`, `place`; of `desc()`: `range`, `owned`, `owner`, `owners`, `extents`, `offset_at` |
+//! | `scatter`, `gather`, `pack`, `sort_up`, `matmul` and the other intrinsics | none; `array.gather` copies to every node |
+//!
+//! The tests restate what those of the Omni compiler assert, by their names.
+//!
+//! # Contents
+//!
 //! [`prelude`] has what programs use. The crate has no features; it turns on `tasks` and `world` of `hamr-comm`, and an
 //! image needs those of `hamr-device-fw`: programs are tasks, and wait for other ranks of their world.
 

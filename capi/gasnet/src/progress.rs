@@ -1,4 +1,11 @@
 //! Polls, and waits.
+//!
+//! A wait polls, and yields the processor where others need it; in between the serve loop has a turn, without a
+//! sleep (`Wait::Turn`). So a rank in `GASNET_BLOCKUNTIL`, in a wait for an event or for room, or in a loop of
+//! polls, finds a message in the poll after it was published: no wake-up can be lost. Ranks sleep only in the
+//! attach of `gex_Client_Init`, where a rank that waits for messages is notified with the owed fence, and after
+//! the program's end. Models: `messages`, `lanes` and `worlds` (`docs/model.md`). In PAR a thread that finds the
+//! library taken does not wait for a wait: no wait keeps the lock.
 
 #![expect(unsafe_code)]
 // UNSAFETY: exported names.

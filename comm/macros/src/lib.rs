@@ -29,14 +29,26 @@ use syn::parse_macro_input;
 ///
 /// The function itself is unchanged. The first parameter says what the handler is: `&mut Context`
 /// runs inline and cannot wait, `&mut Task` runs on a stack of its own and may wait, `&mut Host` is
-/// a body on the host. The other parameters and the result are `Migratable`.
+/// a body on the host; another type implements `hamr_comm::Program`. Its lifetime is not `'static`. Up
+/// to 12 other parameters, without `#[cfg]`, are `Migratable`; up to six of an inline handler's may be
+/// slices `&[T]`, `&mut [T]`, and then its context opens no more views, and it returns a value or a
+/// `Result` with a `Fault`. The result is `Migratable`, or a `Result` whose error is `Fault` or
+/// `Migratable`.
+///
+/// The function is free: no `self`; not `async`, `unsafe`, `extern` or `const`; no lifetime or const
+/// parameters. The parameters of `with` have the function's names without leading underscores; one that
+/// is a pattern or `_` is `arg3`, counted from 1 behind the context. The type has the function's
+/// visibility and `#[cfg]`s.
 ///
 /// Options, separated by commas:
-/// - `device`, `host`: the body exists on that side only; the crate's feature `device`
-///   distinguishes the two;
+/// - `device`, `host`: the body is compiled on that side only, with its imports inside of it: where the
+///   crate's feature `device` (`[features] device = []`) is on (images) or off (hosts). A side without
+///   the body replies `NO_BODY`;
 /// - `instances(f32, f64)`, `instances((f32, u8), (f64, u8))`: table entries for a generic
-///   function;
-/// - `name = "…"`: replaces the path as the handler's name;
+///   function, whose type arguments are `Migratable`; `instances(((u8, u16),))` for a single one that is
+///   a tuple;
+/// - `name = "…"`: replaces the path as the handler's name: for functions in function bodies, which may
+///   share one, and for hosts built before a handler moved;
 /// - `unordered`: may overtake its stream;
 /// - `unlisted`: no table entry; for libraries whose programs choose their handlers;
 /// - `crate = path`: where `hamr_comm` is, when the manifest renames it.
@@ -56,9 +68,18 @@ pub fn register(input: TokenStream) -> TokenStream {
 /// Lets a struct or an enum travel: its fields in order, without padding; an enum as one tag byte
 /// and the variant's fields.
 ///
-/// The names of type, fields and variants are part of the shape that both sides compare.
-/// `#[migratable(postcard)]` on the type encodes it through serde instead, for types that own
-/// memory; `#[migratable(crate = path)]` serves renamed dependencies.
+/// The names of type (without its module), fields and variants are part of the shape that both sides
+/// compare, with their order; an enum has at most 256 variants. Type parameters need `Migratable`; lifetime
+/// and const parameters are refused. With `bytemuck::Pod` the type is an `Element`: buffers hold it as
+/// it lies in memory.
+///
+/// `#[migratable(postcard)]` on the type encodes it through serde instead, for types that own memory:
+/// `String`, `Vec`, maps. The sides compare the definition's source, not that of its fields' types.
+/// Malformed are more than 128 levels (a struct, variant, tuple, sequence, map, option or newtype each),
+/// and more elements in sequences and maps than bytes and than 16384. The host neither checks buffers
+/// inside of it nor counts them as in use.
+///
+/// `#[migratable(crate = path)]` serves renamed dependencies.
 #[proc_macro_derive(Migratable, attributes(migratable))]
 pub fn migratable(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as syn::DeriveInput);

@@ -7,7 +7,22 @@
 
 #![expect(unsafe_code)]
 // UNSAFETY: a pointer to the slice on the serve stack, and stacks that are left with frames on them
-// (`docs/unsafe.md` "tasks").
+// (contract "tasks").
+//
+// Contract "tasks". A task runs in slices on a stack of its own.
+// - The task has a pointer to what a slice is lent. References through it end before a wait: a wait
+//   needs `&Task`, they borrow `&mut Task`. Only `Words`, which refer to the window, last longer. A
+//   `Resource` is held inside a closure that borrows the task.
+// - No code of the program runs in a loan to `&Task` (`Suspender::with`): `View` and `ViewSet` are
+//   sealed; conversions run with the scratch memory alone (`with_scratch`), and a wait or another
+//   conversion in one panics. With debug assertions a second loan panics.
+// - Only the thread that began a task resumes or unwinds it (`Coroutine::here`). Between tasks the
+//   stack has the frame of the loop alone, which owns nothing and belongs to no thread. On bare metal
+//   `Coroutine` is not `Send`.
+// - A coroutine with a task is never dropped. Hosted, the task is unwound at the end of its epoch, or
+//   leaked with its stack. On bare metal it is forgotten with `force_reset`, as an abandoned handler
+//   is, and the place makes a new one (`Tasks::abandon_running`).
+// - A panic of a hosted task is caught at the root of its stack, and raised again on the serve loop's.
 
 use super::wait::Wait;
 use super::{Marks, Reason, Slice, Task};
@@ -272,7 +287,7 @@ impl Coroutine {
     #[cfg(hamr_bare)]
     pub(crate) fn into_stack(mut self) -> TaskStack {
         // SAFETY: the frames of such a task own nothing that must be dropped: what an abandoned handler may own
-        // (`docs/unsafe.md` "abandoning"). Also after a fault inside of `resume`, when what is stored may say either.
+        // (contract "abandoning"). Also after a fault inside of `resume`, when what is stored may say either.
         unsafe { self.inner.force_reset() };
         ManuallyDrop::into_inner(self.inner).into_stack()
     }

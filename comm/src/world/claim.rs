@@ -8,7 +8,7 @@
 //! was. Other ranks reach all of the segment, always.
 
 #![expect(unsafe_code)]
-// UNSAFETY: bytes leave the heap, and come back to it (`docs/unsafe.md` "claims of segments").
+// UNSAFETY: bytes leave the heap, and come back to it (contract "claims of segments").
 
 use super::piece::Memory;
 use super::{Rank, WorldRef};

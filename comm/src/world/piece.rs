@@ -5,7 +5,19 @@
 //! mutably, and makes none then.
 
 #![expect(unsafe_code)]
-// UNSAFETY: references to claimed bytes (`docs/unsafe.md` "claims of segments").
+// UNSAFETY: references to claimed bytes (contract "claims of segments").
+//
+// Contract "claims of segments". A claim takes the end of the heap out of it (`LentHeap::take_from`),
+// so S4 and S6 hold by the heap's own check, until it is dropped or its task has ended. The length of
+// what is left is the one word that says so; the taker is stored before. So a task that is ended at
+// any instruction has taken nothing, or its place's end gives it back. A drop gives back only what
+// begins where the claim does, of the heap that it was taken from. The list of claims has what lasts
+// across waits: claims of buffers, and words of the segment.
+// References borrow a `Piece`, copies and atomics that write it do so mutably. Other ranks, also
+// threads, are other programs: what they write at the wrong time is a racing copy (`docs/unsafe.md`, "racing copies"), as are
+// writes of other images to elements under a view of a coarray. An array of a program is closed before
+// a rank is told that it may write there, and opened where all have; memory of a scope that has failed
+// is not taken again.
 
 use super::{AtomicOp, AtomicValue, OutOfReach, RankId, Strided, WorldRef};
 use bytemuck::Pod;

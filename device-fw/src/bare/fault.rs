@@ -2,7 +2,7 @@
 //! stack is abandoned. `bare::main` then ends the call with the fault.
 
 #![expect(unsafe_code)]
-// UNSAFETY: `arch::abort` leaves frames behind (`docs/unsafe.md` "abandoning").
+// UNSAFETY: `arch::abort` leaves frames behind (contract "abandoning").
 
 use super::record::Fault;
 use super::runtime::RUNTIME;

@@ -2,7 +2,7 @@
 //! every page of a large frame before it uses it. Boot code makes the tables.
 
 #![expect(unsafe_code)]
-// UNSAFETY: a guard's memory holds the table that unmaps it (`docs/unsafe.md` "task stacks").
+// UNSAFETY: a guard's memory holds the table that unmaps it (contract "task stacks").
 
 use super::stacks::STACKS;
 #[cfg(feature = "tasks")]

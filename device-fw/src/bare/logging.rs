@@ -1,7 +1,7 @@
 //! Logging where there is one processor and no operating system.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the logger, and opening its lock when its holder was abandoned (`docs/unsafe.md`
+// UNSAFETY: the logger, and opening its lock when its holder was abandoned (contract
 // "logger").
 
 use super::NoAbort;

@@ -9,10 +9,49 @@
 //! `<isa>/` has the part of each instruction set that calls the runtime: `boot`, from the first
 //! instruction to Rust code; `traps`, which end a handler with a fault; `tick`, the interrupt that
 //! finds runaways. What the runtime calls of a processor is in `arch`.
+//!
+//! # An instruction set
+//!
+//! `boot.rs` has `_start` in section `.text.hamr.entry`, which ends in a jump to `crate::bare::entry`; the entries of
+//! `traps.rs` call `fault::trapped` on a stack of their own. Before the jump, boot code has
+//!
+//! 1. parked all processors but one, and masked interrupts;
+//! 2. a stack: `__hamr_boot_stack_top`, aligned as C's ABI demands, with an end for chains of frames;
+//! 3. zeroed `__hamr_bss_start..end`, on which nothing relies earlier, page tables in `.bss` included;
+//! 4. floating point and vectors on, in a defined mode: compiled code uses them anywhere;
+//! 5. the trap vector set, on `__hamr_trap_stack_top`, so that an overflown stack is reported;
+//! 6. translation and caches on where atomics or unaligned accesses need normal memory (aarch64); earlier
+//!    code uses neither;
+//! 7. where translation can do it: page 0, `__hamr_serve_guard..__hamr_serve_stack` and the guards of tasks
+//!    trap, code is read-only, data cannot be run. Widths (`__hamr_serve_guard_bytes`, `guards::bytes` in
+//!    `bare/<isa>`): `docs/faults.md`. Where boot code cannot set those of tasks, `guards::set` does, and
+//!    returns their number.
+//!
+//! `run` saves the registers that a call preserves, floating point control too (contract "abandoning").
+//! Traps call `abort` from the trap stack, where nothing may stay pending: an unacknowledged interrupt, a
+//! level of nesting, a processor still in a trap (aarch64's stack select, x86_64's NMI).
 
 #![expect(unsafe_code)]
 // UNSAFETY: symbols of the linker script, the switch of stacks, and one raw pointer to the device
-// across it (`docs/unsafe.md` "abandoning").
+// across it (contract "abandoning").
+//
+// Contract "abandoning". A panic or trap in a handler leaves the serve stack, and that of the running
+// task, for good by `stack::abort`; no destructor runs. Sound, because:
+// - Only the serve loop and its callees run on these stacks. `bare::main` leaves the device alone
+//   meanwhile, and borrows it again afterwards.
+// - Before a handler runs, the poller notes the call for `fail_current` and writes its state to memory
+//   (`spill_state`, `comm/src/am/dispatcher.rs`).
+// - A handler's frames own views (no destructor), values, and `Resource` marks (`docs/faults.md`).
+//   Borrows that rely on a destructor for soundness need a heap or threads, which images lack.
+// - The tick aborts a call only while the poller states that one runs, in atomics, not when it writes
+//   the reply. `NoAbort` defers the abort. A begun fault path is not aborted.
+// - After a fault in the runtime itself, only the poller's window and scratch memory are used again;
+//   any fault during a fault ends the machine, as does, after the crash record, one before a host is
+//   served (contract "ivshmem").
+// - Backtraces read the stacks as words, between symbols of the linker script. Trap entries have their
+//   own stacks; except the tick's they never return to the handler.
+// - Interrupts and faults touch one static, `RUNTIME` (`bare/runtime.rs`), whose locks an interrupt
+//   only tries. `Device` takes its pointer `activity` back before it moves the poller.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

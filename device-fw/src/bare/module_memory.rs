@@ -2,7 +2,7 @@
 //! feature `modules` there are none, and nothing of this is linked.
 
 #![cfg_attr(feature = "modules", expect(unsafe_code))]
-// UNSAFETY: a symbol of `image!` (`docs/unsafe.md` "bare modules").
+// UNSAFETY: a symbol of `image!` (contract "bare modules").
 
 /// Bytes of a page.
 #[cfg(feature = "modules")]

@@ -6,7 +6,12 @@
 //! memory protection left for it.
 
 #![expect(unsafe_code)]
-// UNSAFETY: bytes become code (`docs/unsafe.md` "bare modules").
+// UNSAFETY: bytes become code (contract "bare modules").
+//
+// Contract "bare modules". Pages are `image!`'s own section, each of one slot, and are written while
+// only the serve loop runs; boot code made the tables that map them. Code appears behind a pointer
+// with exposed provenance, and is called after the instructions that make it visible. Calls end as in
+// contract "hosted modules", a panic or trap as in the image.
 
 use super::fault;
 use super::isa::code;

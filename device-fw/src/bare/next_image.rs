@@ -10,8 +10,14 @@
 //! in each.
 
 #![expect(unsafe_code)]
-// UNSAFETY: memory outside of the image, code that is moved, and the end of this image (`docs/unsafe.md`
+// UNSAFETY: memory outside of the image, code that is moved, and the end of this image (contract
 // "next image").
+//
+// Contract "next image". RAM behind the image's end holds no variable of it nor the window. Assembly
+// alone reads what is put there, when no code of the image runs any more: the epoch is over,
+// interrupts are masked, other processors are off or (riscv64) in the first bytes of the image, the
+// same in each. The addresses were checked against RAM and both images; what the bytes do is the
+// host's choice.
 
 use super::isa::next_image::{MOVER, can_leave, leave};
 use super::mover::NextImage;

@@ -10,7 +10,7 @@
 
 #![expect(unsafe_code)]
 // UNSAFETY: what the board found and what the poller does are in frames, reached through pointers
-// (`docs/unsafe.md` "abandoning").
+// (contract "abandoning").
 
 use super::record::Fault;
 use crate::arch::BusOrder;

@@ -8,7 +8,7 @@
 //! ```
 
 #![cfg_attr(feature = "tasks", expect(unsafe_code))]
-// UNSAFETY: a symbol of `image!` (`docs/unsafe.md` "task stacks").
+// UNSAFETY: a symbol of `image!` (contract "task stacks").
 
 use core::num::NonZeroUsize;
 

@@ -1,7 +1,14 @@
 //! The stacks of tasks, as `image!` reserves them and the engine takes them.
 
 #![expect(unsafe_code)]
-// UNSAFETY: memory becomes stacks (`docs/unsafe.md` "task stacks").
+// UNSAFETY: memory becomes stacks (contract "task stacks").
+//
+// Contract "task stacks". `image!` reserves the stacks behind the serve stack, each above a guard, in
+// a section that the linker keeps apart. Each belongs to one place, and to one coroutine at a time,
+// whose frames own what a handler's own (contract "abandoning"). A guard is set before its stack is used, and never
+// lifted; on x86_64 and aarch64 its page holds the table that unmaps it, made while the page was
+// mapped. A walk reads a task's stack within bounds and never in a guard, and leaves it only by the
+// link that `corosensei` keeps at its end.
 
 use super::isa::guards;
 use super::stacks::STACKS;

@@ -1,6 +1,10 @@
 //! Boards: what the runtime needs of the hardware around the processor. QEMU's machines are boards
 //! like any other (`docs/porting.md` describes how to add one outside this crate).
 
+// Contract "boards". Nothing can check a board file's addresses. Callers of `UniqueMmioPointer::new`
+// and `pc::Port::new` name the machine. Each device pointer is made by the one function that then uses
+// it; no interrupt that uses the device comes between. No Rust object is in device memory.
+
 use core::task::Waker;
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::{DeviceWindow, Window};

@@ -2,7 +2,10 @@
 //! which a host finds it in the image's file (abi §10).
 
 #![expect(unsafe_code)]
-// UNSAFETY: a static becomes a window (`docs/unsafe.md` "bare image").
+// UNSAFETY: a static becomes a window (contract "bare image").
+//
+// Contract "bare image". Script and bus keep stacks, `.bss` and the window apart, and the window is
+// made once, by one function.
 
 use super::bare_board::StartError;
 use core::cell::UnsafeCell;

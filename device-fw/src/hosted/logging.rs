@@ -1,7 +1,7 @@
 //! Logging in a process of an operating system.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the logger (`docs/unsafe.md` "logger").
+// UNSAFETY: the logger (contract "logger").
 
 use super::map::Mapping;
 use super::runtime::RUNTIME;

@@ -1,8 +1,14 @@
-//! Maps the window into this process (`docs/unsafe.md` "hosted map").
+//! Maps the window into this process (contract "hosted map").
 
 #![expect(unsafe_code)]
 // UNSAFETY: mmap hands out raw memory; the mapping is owned by one object that unmaps it when the
 // last window over it is gone.
+//
+// Contract "hosted map". The image starts only with files sealed against shrinking: its window, and
+// host memory where there is some, mapped behind it in one range of addresses. The heap lies between
+// the two and is split off. The thread that watches the host has a word of the preamble, and of a rank
+// the front of its world. A rank that is a thread maps the world for itself: two mappings, as of two
+// programs.
 
 use super::control::{StartError, size_of_file};
 use core::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! The hosted image: a process of its own over a memfd that the host made (`docs/shm.md`); and
+//! The hosted image: a process of its own over a memfd that the host made (`docs/devices.md`); and
 //! ranks of worlds that are ordinary programs ([`program`]) or threads of one ([`thread`]).
 //!
 //! Standard input is a UNIX socket to the host. One message on it carries the window's descriptor;

@@ -1,8 +1,14 @@
 //! Loads modules: shared libraries, which come as bytes and are files without a name here
-//! (`docs/unsafe.md` "hosted modules").
+//! (contract "hosted modules").
 
 #![expect(unsafe_code)]
 // UNSAFETY: a library's code and symbols have no other way in than the C library's loader.
+//
+// Contract "hosted modules". A library's code and constructors are the host's choice, as the image is.
+// Table, header and functions are used between `load` and `unload` of their slot only: dispatch looks
+// them up at each call, and the serve loop forgets them where no handler runs. The module catches its
+// own panics. No path names two libraries of a process, and the header's address is in the library of
+// its path.
 
 use super::runtime::RUNTIME;
 use crate::Config;

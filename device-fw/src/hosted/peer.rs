@@ -1,8 +1,12 @@
 //! The process at the other end of a socket.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the system writes plain numbers (`docs/unsafe.md` "peers of sockets"). That of a process is 0
+// UNSAFETY: the system writes plain numbers (contract "peers of sockets"). That of a process is 0
 // where this one's PID namespace does not have it, which `rustix`'s type of it must not be.
+//
+// Contract "peers of sockets". The system writes three numbers at most into a struct of its own
+// layout, of which every value is one. A type that must not be zero is made of them by a check, never
+// by the copy.
 
 use core::mem::size_of;
 use libc::{SO_PEERCRED, SOL_SOCKET, getsockopt, socklen_t, ucred};

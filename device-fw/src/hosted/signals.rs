@@ -7,7 +7,17 @@
 
 #![expect(unsafe_code)]
 // UNSAFETY: handlers of signals have only the system's C interface, and reach the device through a
-// pointer (`docs/unsafe.md` "hosted faults").
+// pointer (contract "hosted faults").
+//
+// Contract "hosted faults". The signal handler replies to a trap on its own stack, without allocation
+// or lock, through the device, and ends with `_exit`. Accepted beyond the rules for signal handlers:
+// - The unwinder uses a lock of the loader: a trap in the loader waits for that until the host's
+//   deadline.
+// - Rust does not know that the dispatcher's `&mut` to the device is unused from then on.
+// - The handlers replace Rust's own for stack overflows and pass nothing on: no library that wants
+//   SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP or SIGXCPU may be in an image. Hosts install none.
+// A trap while the handler runs ends the process without a reply; so does another thread's, with the
+// signal's own default. The thread that watches the host uses `_exit` too.
 
 use super::runtime::RUNTIME;
 use super::{Process, trace};

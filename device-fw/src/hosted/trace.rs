@@ -1,4 +1,4 @@
-//! Return addresses of this process's stack, by the unwinder that panics use (`docs/unsafe.md`
+//! Return addresses of this process's stack, by the unwinder that panics use (contract
 //! "hosted faults").
 
 #![expect(unsafe_code)]

@@ -1,7 +1,12 @@
 //! The one logger of an image, behind defmt's macros, over the [`Platform`] that the image runs on.
 
 #![expect(unsafe_code)]
-// UNSAFETY: ids of messages are addresses of symbols (`docs/unsafe.md` "logger").
+// UNSAFETY: ids of messages are addresses of symbols (contract "logger").
+//
+// Contract "logger". `defmt::Logger` demands one frame at a time per context, which defmt's macros
+// keep, and functions that are sound whatever interrupts them: on bare metal the lock is tried once,
+// in a process it is waited for. `recover` opens an abandoned lock: its holder left bytes half-way,
+// and numbers that are checked against lengths. Linker symbols are compared by address, never read.
 
 use super::{FrameBuffer, RingWriter};
 use core::marker::PhantomData;

@@ -1,8 +1,11 @@
 //! Configuration space through the enhanced access mechanism: memory, 4 KiB a function (PCI Express
-//! base specification, section 7.2.2; `docs/unsafe.md` "configuration space").
+//! base specification, section 7.2.2; contract "configuration space").
 
 #![expect(unsafe_code)]
 // UNSAFETY: configuration registers are memory at an address that only the board knows.
+//
+// Contract "configuration space". While a base address register is sized, the function's decoding is
+// off.
 
 use super::PciError;
 use core::ptr::NonNull;

@@ -1,8 +1,13 @@
 //! QEMU's inter-VM shared memory function: BAR0 has four registers, BAR2 is the memory (QEMU,
-//! `specs/ivshmem-spec`; `docs/unsafe.md` "ivshmem").
+//! `specs/ivshmem-spec`; contract "ivshmem").
 
 #![expect(unsafe_code)]
 // UNSAFETY: registers and memory of a function are addresses that the bus gave it.
+//
+// Contract "ivshmem". BAR0 and BAR2 were sized, placed where the board states free, mapped addresses,
+// and enabled; a second function's BAR2 right behind that of the first, at addresses free for both.
+// The second window over BAR2 (`crash::WINDOW`), for faults while no host is served, stores by a
+// checked layout and makes no view.
 
 use super::{Bar, Bus, Function, Message, PciError, Space, msix};
 use core::ptr::NonNull;

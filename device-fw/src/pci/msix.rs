@@ -1,8 +1,12 @@
 //! Message-signalled interrupts: a function that wants to interrupt writes a word to an address
-//! (PCI local bus specification 3.0, section 6.8.2; `docs/unsafe.md` "MSI-X").
+//! (PCI local bus specification 3.0, section 6.8.2; contract "MSI-X").
 
 #![expect(unsafe_code)]
 // UNSAFETY: the table of messages is at an address that the bus gave the function.
+//
+// Contract "MSI-X". A message is a bus store to an address that the image chooses, possibly into the
+// image: callers of `listen` name their board's interrupt controllers. An offset beyond the table's
+// sized and enabled register is refused. The table is written before the capability is on.
 
 use super::{Bar, Function, PciError, Space};
 use core::ptr::NonNull;

@@ -1,7 +1,14 @@
-//! Copies between this process's memory and another's (`docs/unsafe.md` "cross-memory attach").
+//! Copies between this process's memory and another's (contract "cross-memory attach").
 
 #![expect(unsafe_code)]
 // UNSAFETY: the system calls take addresses.
+//
+// Contract "cross-memory attach". `Peer` copies between a borrowed slice of this process and addresses
+// of another. It refuses this process and its threads, so no reference of this program is in the other
+// range; one that shares this one's memory (a `vfork`) does not outlive its call. The launcher says
+// which process a rank is (`WorldRef::process`); a pidfd tells it from a later process of its number.
+// The other program names the addresses, of its own memory alone, made of atomics (`exposed.rs`);
+// there the copies race (`docs/unsafe.md`, "racing copies"). `mlock` and `munlock` change no byte and no mapping.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Pinning by `mlock` (`docs/unsafe.md` "cross-memory attach").
+//! Pinning by `mlock` (contract "cross-memory attach").
 
 #![expect(unsafe_code)]
 // UNSAFETY: the system calls take addresses.

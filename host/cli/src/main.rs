@@ -20,6 +20,7 @@ enum Command {
     /// Inner product of two vectors in NumPy files, computed on the device
     Dot(dot::Args),
     /// Measure calls and transfers, each beside what the machine allows
+    #[command(long_about = bench::ABOUT)]
     Bench(bench::Args),
 }
 

@@ -157,7 +157,8 @@ pub struct Global {
     /// With `--wait adaptive`: microseconds of polling before a side sleeps
     #[arg(long, global = true, value_name = "MICROSECONDS", value_parser = number::<u32>)]
     pub spin: Option<u32>,
-    /// How calls come to the device and back: mapped, split or host-driven; without it, the best of what its link can do
+    /// How calls come to the device and back: mapped, requests and replies in the same slots; split, apart, where each side
+    /// polls memory of its own; host-driven, by reads and writes of the host. Without it, the best of what its link can do
     #[arg(long, global = true, value_name = "PROTOCOL")]
     pub protocol: Option<Protocol>,
     /// The key for connections to other machines, of `keys`; without one, that of HAMR_KEY, or one which a server of this
@@ -215,14 +216,64 @@ enum Command<C: Subcommand> {
     #[cfg(feature = "net")]
     Keys(keys::Args),
     /// List the handlers of the device's image, and whether this program agrees with each
+    ///
+    /// Key, hashes of types and of source, flags (`inline`, `task` or `host`, `unordered`, `no body`: signature only), and
+    /// whether this program agrees, with a legend.
     Handlers(handlers::Args),
     /// Print a device's log, decoded: the chosen one's, which is started, or that of another
     /// program's
+    ///
+    /// With `--follow` that of a started device goes on until its end, a failure that names the reason.
+    ///
+    /// Another program's device is not disturbed. `--follow` goes on until the window closes, which is no failure.
+    /// `--level` chooses among the lines that the owner asks for, with a warning when those are fewer. Texts come
+    /// from a hosted image's file, or `--image`.
+    ///
+    /// Columns: device, seconds since its reset, level, module, message, location; or `shm -- 181954 lines are
+    /// missing here`.
+    ///
+    /// JSON, per line: `device`, `node`, and `level`, `time_us`, `module`, `message`, `file`, `line`; or `lost`
+    /// (missing lines), `garbled`, `epoch`.
     #[cfg(feature = "device-logs")]
     Logs(logs::Args),
     /// Show the contents of a live window, without changing it
+    ///
+    /// The window is mapped read-only, never locked. Without an argument: the list of windows, or the report of a
+    /// single one. PATH#RANK is a rank's window of a world; `--device pci:ADDRESS`, as root, a function on the bus,
+    /// with or without a running image.
+    ///
+    /// `host`, `device`: `alive` and `progress` count timer steps and rounds that found work; `polling` or `wants a
+    /// doorbell` is the wait word, even or odd; `doorbell` is what notifies that side, 0 without such a register and
+    /// for peer 0.
+    ///
+    /// `tasks`: those that wait, the queue pair of their call, and their reply's slot. `queue 2-9`: closed ones that
+    /// are alike.
+    ///
+    /// Used slots: kind and number, state, request and reply as `tag.count` of the published word, handler or status,
+    /// payload bytes and their place, flags, payload in hexadecimal; below it a fault's report. States: `requested`,
+    /// published, without a reply; `answered`, the reply is there, and only the host knows whether it was read;
+    /// `taken`, a task's call, whose result will be published in a ticket slot; `stale epoch`, of an earlier epoch;
+    /// `changing`, it changed at each of several reads; `inconsistent`, words that no step of the protocol leaves.
+    ///
+    /// Then the log's last lines, read or not, also of a lost device or a copy. The last line says whether `alive`
+    /// and `progress` moved within 120 ms. Inconsistencies begin with `problem`.
     Inspect(inspect::Args),
     /// Show all live devices and what they do, until a key is pressed
+    ///
+    /// All live devices of this user, read as by `inspect`; `q` ends it. `--once` prints one frame, of two looks a
+    /// quarter of a second apart; `--json` its rows.
+    ///
+    /// CALLS/S: requests published between two looks, tasks' and one-way calls included; calls of a slot that wrapped
+    /// 2^24 times are missing. FLIGHT: calls without a result, and in QUEUES those of each stream. TASKS: tasks that
+    /// wait. FAULTS: replies with a fault that any look found, each once; the last one and a crash record have lines
+    /// of their own.
+    ///
+    /// Behind the state: `at work` (found requests), `in call` (only its timer moved, and a call has no result that
+    /// is no waiting task), `waits` (only its timer), `still` (neither).
+    ///
+    /// HOST is `-` (JSON: `null`), and the state `no host`, while no host uses the device; PROCESS is `-` on bare
+    /// metal. A narrow screen cuts the last columns (all but QUEUES fit 80 for names of 12 characters), and of each
+    /// log all but its last lines.
     Top(top::Args),
     /// Build an image if it is not fresh, and print its path
     Image(image::Args),

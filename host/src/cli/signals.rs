@@ -3,6 +3,10 @@
 
 #![expect(unsafe_code, reason = "handlers of signals are C's")]
 
+// Contract "signals of the command line". A handler of `hamr top` stores to an atomic. Dispositions
+// are those of the process: they are back when the screen is. As the first process, the tool has a
+// handler that makes one system call, `_exit`.
+
 use libc::{SIG_DFL, SIG_IGN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, c_int, sighandler_t};
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::atomic::{AtomicU32, Ordering};

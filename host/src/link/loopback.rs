@@ -3,6 +3,21 @@
 #![expect(unsafe_code)]
 // UNSAFETY: both ends of one memory are in this program, where the host's copies could meet a
 // handler's views.
+//
+// Contract "both ends in one program". On `loopback` a host's copy that meets a handler's view would
+// be undefined behaviour from safe code.
+// - The device runs inside the host's waits; transfers by that thread then are refused as busy
+//   (`CopyGate`). A body copies while no handler runs (`CopyGate::alone`), and takes that gate before
+//   any other lock.
+// - The host's records refuse another thread's transfer into a buffer that the running call *names*.
+//   Accepted, undefined by the letter and garbled values in effect: a copy into a viewed buffer that
+//   the handler got otherwise (as numbers, through a static), and a store to its words.
+// - `Link::window` ends where the heap begins, and the device takes no layout with a heap that begins
+//   before; of the heap there are `Copies` only, which ask the gate.
+// - A long message of a handler's thread, for another stream of its own device, is copied by a thread
+//   of its own (`apart` in `host/src/memory/mod.rs`).
+// - Other links over `Window::private_pair`, which is unsafe, run device and host in one thread, or
+//   copy nothing while a handler runs.
 
 use super::{Capabilities, Heap, Link, Peer};
 use hamr_comm::abi::preamble::feature;
@@ -201,7 +216,7 @@ impl Loopback {
     /// The device runs only inside [`Link::wait`], so in a program of one thread a handler's views
     /// and the host's copies never meet; a copy that the handler itself makes is refused as busy.
     /// Threads that put into a buffer while another thread's call runs on it break that; nothing
-    /// here can refuse it (`docs/unsafe.md`, "both ends in one program").
+    /// here can refuse it (contract "both ends in one program").
     ///
     /// # Panics
     /// When this process has no such memory.

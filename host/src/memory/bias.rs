@@ -3,6 +3,21 @@
 //! A thread gets a number at its first short transfer that took a lock, and gives it back when it ends. The next thread
 //! with that number has the locks of the one before: it has ended, and with it its copies.
 
+// Contract "biased locks". A buffer's lock (`host/src/memory/copying.rs`) may be biased towards one
+// thread, which takes it without a locked instruction for copies of up to 4 KiB: it stores the lock's
+// address in its own slot (`bias.rs`), then finds its number in the lock's word and the pointer's
+// generation in the record. No other thread copies meanwhile, nor frees the buffer:
+// - A thread that wants the lock, or frees the buffer, changes the word or the generation, asks the
+//   system for a barrier (`membarrier`, PRIVATE_EXPEDITED), and waits until the slot is left, or frees
+//   later. A store to a slot before the barrier is seen; a thread that stores after it finds the bias
+//   gone.
+// - Leaving the slot releases, the wait acquires; so do a free lock that becomes biased, and a slot
+//   that goes to another thread.
+// - Biases are given only if the system granted the barrier when a `Runtime` was made. Where it
+//   refuses later, the bias stays, and transfers by other threads are refused
+//   (`BufferError::NoBarrier`).
+// Model: `copies` (`docs/model.md`).
+
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};

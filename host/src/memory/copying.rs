@@ -13,7 +13,7 @@
 //! *biased* towards it: this thread states that it holds the lock in a word that no other thread
 //! writes, and looks whether the bias is still there. A thread that wants the lock, also for long
 //! copies, takes the bias first, by a barrier that the system makes in all threads of this process,
-//! and then waits for the copy that it may find (`docs/unsafe.md`, "biased locks"). A bias survives
+//! and then waits for the copy that it may find (contract "biased locks"). A bias survives
 //! its buffer only if that thread frees it.
 //!
 //! `tests/model` includes this file.

@@ -1,4 +1,11 @@
 //! Modules: handlers that are loaded beside a running image (`docs/modules.md`).
+//!
+//! The host checks the file's note (abi §10): a module, for this kind of device and instruction set. The device grants
+//! a number (key module numbers, abi §2, 3 to 15), and on bare metal free pages; the host fills a buffer, hosted with
+//! the file, a shared library, on bare metal with the module's memory, relocated from address 0 by relative
+//! relocations only (`linker/scripts/module.x`). The device makes code of it, hosted by `dlopen` of a sealed memfd; it
+//! checks the header and registers the table, whose fingerprint the host compares with the file's. A load that the
+//! device comes to late fails, and keeps no number.
 
 use super::named::{HandlerFn, Named};
 use super::{Buffer, Node};

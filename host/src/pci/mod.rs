@@ -1,4 +1,4 @@
-//! Devices on this machine's PCI bus: `pci:0000:00:01.0` (`docs/pci.md`).
+//! Devices on this machine's PCI bus: `pci:0000:00:01.0` (`docs/devices.md`).
 //!
 //! The window is BAR 2 of a function that shares memory with the processor that runs the image,
 //! behind a bridge or in another virtual machine. This program neither starts nor ends such a

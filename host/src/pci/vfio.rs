@@ -1,9 +1,12 @@
 //! A function through vfio: its memories through one descriptor, its interrupt as an eventfd
-//! (`docs/unsafe.md` "vfio"; Linux, `Documentation/driver-api/vfio.rst`).
+//! (contract "vfio"; Linux, `Documentation/driver-api/vfio.rst`).
 
 #![expect(unsafe_code)]
 // UNSAFETY: each request of this interface has an argument of its own, and `ioctl` cannot check
 // which.
+//
+// Contract "vfio". Callers of `ask` and `ask_with` are below one table of numbers. Structs are
+// `repr(C)` with the kernel's fields, in the caller's frame; the kernel keeps no pointer.
 
 use crate::Error;
 use crate::mapping::{Revocable, map_revocable};

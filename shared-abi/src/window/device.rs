@@ -1,4 +1,4 @@
-//! A device's end of a window, from which the heap is split (abi §5; `docs/unsafe.md` "window").
+//! A device's end of a window, from which the heap is split (abi §5; contract "window").
 
 #![expect(unsafe_code)]
 // UNSAFETY: as in `window`, whose contracts these are.

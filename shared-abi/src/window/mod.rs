@@ -1,5 +1,5 @@
 //! The mapped region and the only raw memory access in the wire layers (abi §3, §4;
-//! `docs/unsafe.md` "window").
+//! contract "window").
 //!
 //! Three kinds of access, and no other:
 //! - control words: 32-bit atomics, each with one writer, always the same; in coherent memory a
@@ -24,6 +24,36 @@
 // UNSAFETY: a window is raw memory that another program writes, and offsets must become pointers.
 // That happens here, in one module, behind safe checked methods. The contracts that a caller must
 // keep are on `Window::new` and `DeviceWindow::new`.
+//
+// Contract "window". A `Window` is a base, a length and a keeper. Obligations, and what meets them:
+// - S1: the memory stays mapped, readable, writable as long as anything made of it. Callers of
+//   `Window::new`; `Queue` and `Heap` clone the keeper, `Word` and `Slot` borrow, `Window::lend`
+//   borrows the lender. A `Window<()>`, which may be copied, is of memory that is mapped for good:
+//   `Window::leak`, or an unsafe constructor.
+// - S2: an access lies inside. `at`, by the length that this side mapped; slots, second lines and
+//   chunks are checked when a `Queue` is made, then indexed below the checked counts.
+// - S3: it is aligned. A base aligned to 64 (callers of `new`), a checked offset.
+// - S4: no Rust reference covers memory that a peer may write, except views of the heap. Only
+//   `Claimed` and `Piece` (contract "claims of segments") make references. `DeviceWindow::split`
+//   leaves a window that ends where the heap begins; `split_home` leaves three disjoint parts: a
+//   rank's home with its heap, and the memory before and behind it. `LentHeap::part` borrows the heap
+//   shared, so no view exists then; a `WorldRef` takes that borrow again for each access.
+// - S5: a live word is accessed in one width: a 32-bit atomic; a slot's header and published word are
+//   one 64-bit atomic where memory is coherent and the target has them (`Order::PAIRED`); payload has
+//   one width per target, except the second line (abi §4.7) and data for the heap, which are copied in
+//   bulk. `Word` and `Slot` are the only ways once a peer is attached; no `Word` is made of a slot.
+//   `HdrWord` loads the pair in any memory; where memory is not paired, this program is the device,
+//   which stores request words of host queues only, and no `HdrWord` is made of these. Numbers of a
+//   segment (`cells.rs`) are atomics of the program's width.
+// - S6: views of the heap do not alias. One `DeviceWindow` per region (callers of `new`), one heap at
+//   a time (`split`, `join`). `claim` takes `&mut self` and checks its ranges together; words borrow
+//   `&self`.
+// - S7: any bytes are a value of the element type. `Pod`; zerocopy's traits for wire structs.
+// Types do not force: a `Window::part` or `Queue` survives another split of the window for the next
+// epoch (`Device` drops both before); contract "both ends in one program".
+// Tests: `shared-abi` (bounds, claims, alignment), `tests/tests/protocol/handshake.rs` (sections and
+// descriptors that leave, overlap or wrap), `tests/tests/protocol/hostile.rs` (random bytes
+// everywhere; only the device's own parts may change).
 
 // Atomics over foreign bytes cannot be a model checker's: the model runs the protocol on typed
 // slots instead.

@@ -121,7 +121,7 @@ impl Window<Shared> {
     ///
     /// # Safety
     /// No byte is accessed through the host's end, or anything made of it, while a view of the
-    /// device's heap covers the byte (`docs/unsafe.md`, "both ends in one program").
+    /// device's heap covers the byte (contract "both ends in one program").
     pub unsafe fn private_pair(len: u64) -> Option<(Self, DeviceWindow<Shared>)> {
         let (base, bytes, keep) = try_block(layout(len)?)?;
         // SAFETY: as in `private`, but for the views of the other end, which are the caller's part.

@@ -2,7 +2,7 @@
 //! registers on its bus.
 
 #![expect(unsafe_code)]
-// UNSAFETY: this file guarantees the addresses of `address` (`docs/unsafe.md` "boards").
+// UNSAFETY: this file guarantees the addresses of `address` (contract "boards").
 
 use crate::{address, clock};
 use hamr_device_fw::arch::{DOORBELL, TimedSleep};

@@ -2,7 +2,7 @@
 //! This machine has no event timer (HPET).
 
 #![expect(unsafe_code)]
-// UNSAFETY: this file guarantees the ports of `address` (`docs/unsafe.md` "boards").
+// UNSAFETY: this file guarantees the ports of `address` (contract "boards").
 
 use crate::address;
 use hamr_device_fw::arch::Timer;

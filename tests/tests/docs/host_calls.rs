@@ -1,4 +1,4 @@
-//! `docs/host-calls.md`.
+//! `docs/tasks.md`.
 
 use super::{Done, loopback};
 use hamr_comm::{BufferPtr, Fault, HOST, Host, Task, offload};

@@ -1,4 +1,4 @@
-//! Failures of other offload libraries, as tests of this one (docs/offload.md has the list, with the
+//! Failures of other offload libraries, as tests of this one (docs/ham-veo.md has the list, with the
 //! tests that are elsewhere). Over shared memory, where a device is a process of its own.
 
 use hamr::{CallError, Error, Image, Node, Options, Runtime, SubmitError};
@@ -226,15 +226,13 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The tables in docs/offload.md name tests by module and function.
+/// The tables in docs/ham-veo.md name tests by module and function.
 #[test]
 fn the_tests_that_the_tables_name_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("in the checkout");
-    let page = std::fs::read_to_string(root.join("docs/offload.md")).expect("the page");
-    let section = page.split("## Beside HAM-Offload and VEO").nth(1).expect("the section");
-    let section = section.split("\n## ").next().expect("its text");
+    let page = std::fs::read_to_string(root.join("docs/ham-veo.md")).expect("the page");
     let last = |row: &str| row.trim_end_matches('|').rsplit('|').next().map(str::to_owned);
-    let cells: Vec<String> = section.lines().filter(|line| line.starts_with('|')).filter_map(last).collect();
+    let cells: Vec<String> = page.lines().filter(|line| line.starts_with('|')).filter_map(last).collect();
     let mut files = Vec::new();
     for folder in ["tests/src", "tests/tests", "host/cli/tests"] {
         list(&root.join(folder), &mut files);

@@ -1,6 +1,6 @@
 //! Calls that nest, explored exhaustively: threads of the host call tasks, whose bodies on the host call
 //! devices again, and ranks call each other. Every order of steps of a few of them, over places,
-//! backlogs, queue pairs of bodies, lanes and a lock of the program (abi §12, §13.3, docs/host-calls.md).
+//! backlogs, queue pairs of bodies, lanes and a lock of the program (abi §12, §13.3, docs/tasks.md).
 //!
 //! No state is stuck: each has a next step, or all have ended. Each rule is shown to be needed: without
 //! it one is.

@@ -1,5 +1,9 @@
 //! Tasks that are ended in front of every instruction of what changes state that outlasts them: what they leave is
 //! whole, or their end repairs it. The counts are those of instructions at which a task was ended.
+//!
+//! A routine of `tests/xacc/src/steps.rs` runs between two marks. QEMU's server for gdb stops the machine (riscv64) after so
+//! many single steps, and lets it go on at address 0, so that the task ends by a trap; of a loop in the first four rounds.
+//! `--nocapture` prints the instructions of each routine.
 
 use hamr::{Buffer, CallError, CallOptions, Image, ImageFile, Node, Options, Runtime, WaitMode, WorldOptions};
 use hamr_comm::abi::status::Status;

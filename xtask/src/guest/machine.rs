@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Arguments of every machine that shares memory: if it could have only one processor, QEMU would
-/// not translate atomics and fences (`docs/qemu.md`).
+/// not translate atomics and fences (`docs/devices.md`).
 const SHARING: [&str; 4] = ["-accel", "tcg,thread=multi", "-smp", "1,maxcpus=2"];
 const BARE: [&str; 7] = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"];
 

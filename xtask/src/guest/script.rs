@@ -1,5 +1,10 @@
 //! The guest's program: `/init`, a shell script of commands with their expected exit codes and
 //! texts.
+//!
+//! Over sysfs: every refusal, the commands, the conformance suite, hosts one after the other, and 1000 calls that each find
+//! the device asleep. Over vfio: the same suite and calls, a restart under the old window, a handler of 6 s, ends and returns
+//! of device and function; at last the function's removal from the bus. Other machines than the first skip the refusals,
+//! everything after the long handler, and the suite over vfio.
 
 use std::fmt::Write;
 

@@ -145,6 +145,26 @@ pub(super) const NETWORK: [Line; 7] = [
     ("`driven_call_empty`", "driven_call_empty", None),
 ];
 
+/// Counts of instructions that the page shows; `cargo xtask instructions` prints all.
+pub(super) const COUNTS: [&str; 16] = [
+    "host_sync",
+    "host_32b",
+    "host_112b",
+    "host_512b",
+    "host_offload",
+    "host_send",
+    "host_put",
+    "host_get",
+    "device_serve",
+    "device_32b",
+    "device_112b",
+    "device_512b",
+    "device_task",
+    "device_host_call",
+    "gas_request",
+    "gas_serve",
+];
+
 /// The rows of `hamr bench` that the page and the charts need, each once.
 pub(super) fn rows() -> Vec<&'static str> {
     let calls = FLOORS.iter().chain(&CALLS).chain(&PIPELINES).chain(&TRANSFERS);

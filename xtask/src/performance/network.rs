@@ -2,7 +2,7 @@
 //! round trip of OpenMPI and UCX.
 
 use super::data::Data;
-use super::page::{find, time};
+use super::page::{beside_far, find, time};
 use super::rivals::{Rivals, Value};
 use super::system::Cpus;
 use crate::{Error, child};
@@ -90,10 +90,10 @@ pub(super) fn has(data: &Data, system: &str) -> bool {
 
 /// The table of these systems.
 pub(super) fn table(data: &Data) -> String {
-    let mut text = String::from("| system | near | far |\n|---|---|---|\n");
+    let mut text = String::from("| system | time |\n|---|---|\n");
     let mut line = |name: &str, of: &dyn Fn(&str) -> Option<f64>| {
-        let [near, far] = ["near", "far"].map(|spell| of(spell).map_or("–".into(), time));
-        text += &format!("| {name} | {near} | {far} |\n");
+        let [near, far] = ["near", "far"].map(|spell| of(spell).map(time));
+        text += &format!("| {name} | {} |\n", beside_far(near, far));
     };
     line("**hamr**, `tcp_call`", &|spell| find(data, spell, "tcp_call", None)?.value());
     for system in data.systems().into_iter().filter(|system| has(data, system)) {
@@ -119,6 +119,6 @@ mod tests {
         data.add_system(&Value { what: "size", ..value("UCX", 500.0) }, "near");
         assert!(has(&data, "tarpc") && !has(&data, "UCX"));
         let text = table(&data);
-        assert!(text.ends_with("| **hamr**, `tcp_call` | – | – |\n| tarpc | 40 µs | – |\n"), "{text}");
+        assert!(text.ends_with("| **hamr**, `tcp_call` | – |\n| tarpc | 40 µs |\n"), "{text}");
     }
 }

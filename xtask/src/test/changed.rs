@@ -32,7 +32,7 @@ const READ_BY: [(&str, &str); 8] = [
     ("docs/papers", "hamr-tests"),
     ("docs/offload.md", "hamr-tests"),
     ("docs/tasks.md", "hamr-tests"),
-    ("docs/host-calls.md", "hamr-tests"),
+    ("docs/ham-veo.md", "hamr-tests"),
     ("docs/worlds.md", "hamr-tests"),
     ("README.md", "hamr-tests"),
 ];

@@ -2,7 +2,7 @@
 //! (`linker/scripts/memory-arm.x`), which QEMU has in a file that the host maps.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards"), and semihosting is an instruction.
+// UNSAFETY: the addresses of `address` are those of this machine (contract "boards"), and semihosting is an instruction.
 
 mod address;
 mod timer;

@@ -1,7 +1,7 @@
 //! The CMSDK APB timer, a counter without interrupts (Arm DDI 0479, section 4.1).
 
 #![expect(unsafe_code)]
-// UNSAFETY: the address is that of this machine (`docs/unsafe.md` "boards").
+// UNSAFETY: the address is that of this machine (contract "boards").
 
 use super::address::TIMER;
 use safe_mmio::fields::{ReadPureWrite, WriteOnly};

@@ -1,7 +1,7 @@
 //! The CMSDK APB UART, transmitting only (Arm DDI 0479, section 4.3).
 
 #![expect(unsafe_code)]
-// UNSAFETY: the address is that of this machine (`docs/unsafe.md` "boards").
+// UNSAFETY: the address is that of this machine (contract "boards").
 
 use super::address::UART;
 use core::mem::offset_of;

@@ -2,7 +2,7 @@
 //! For boards of x86_64, also those outside of this crate.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the numbers of ports, the same since the first PC, are stated here (`docs/unsafe.md`
+// UNSAFETY: the numbers of ports, the same since the first PC, are stated here (contract
 // "boards").
 
 mod port;

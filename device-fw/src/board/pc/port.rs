@@ -1,4 +1,4 @@
-//! I/O ports, and stopping (`docs/unsafe.md` "boards").
+//! I/O ports, and stopping (contract "boards").
 
 #![expect(unsafe_code)]
 // UNSAFETY: `in`, `out` and `hlt` have no intrinsics, and only the author of the board knows what a

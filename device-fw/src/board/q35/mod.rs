@@ -2,7 +2,7 @@
 //! entered by PVH.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards").
+// UNSAFETY: the addresses of `address` are those of this machine (contract "boards").
 
 mod address;
 

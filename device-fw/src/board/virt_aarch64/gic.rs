@@ -3,7 +3,7 @@
 //! Server Base System Architecture, appendix E).
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards").
+// UNSAFETY: the addresses of `address` are those of this machine (contract "boards").
 
 use super::address::{GICC, GICD, GICV2M};
 use crate::pci::Message;

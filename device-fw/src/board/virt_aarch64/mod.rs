@@ -1,7 +1,7 @@
 //! QEMU's `virt` machine for aarch64, without firmware: the image runs at exception level 1.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards").
+// UNSAFETY: the addresses of `address` are those of this machine (contract "boards").
 
 mod address;
 mod gic;

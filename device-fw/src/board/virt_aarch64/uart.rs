@@ -1,7 +1,7 @@
 //! The PL011, transmitting only (Arm PrimeCell UART, DDI 0183).
 
 #![expect(unsafe_code)]
-// UNSAFETY: the address is that of this machine (`docs/unsafe.md` "boards").
+// UNSAFETY: the address is that of this machine (contract "boards").
 
 use super::address::UART;
 use core::mem::offset_of;

@@ -1,7 +1,7 @@
 //! QEMU's `virt` machine for riscv64, without firmware: the image is entered in machine mode.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the addresses of `address` are those of this machine (`docs/unsafe.md` "boards").
+// UNSAFETY: the addresses of `address` are those of this machine (contract "boards").
 
 mod address;
 mod uart;

@@ -1,7 +1,7 @@
 //! The machine's UART.
 
 #![expect(unsafe_code)]
-// UNSAFETY: the address is that of this machine (`docs/unsafe.md` "boards").
+// UNSAFETY: the address is that of this machine (contract "boards").
 
 use super::address::UART;
 use crate::board::uart16550;

@@ -7,8 +7,9 @@
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
 //! `worlds`, `gas`, `xacc`, `growth`, `modules` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
-//! `machine` is what the figures belong to; `instructions` counts instead of measuring, by `callgrind`.
+//! `machine` is what the figures belong to; `about` is the text of `--help`; `instructions` counts instead of measuring, by `callgrind`.
 
+mod about;
 mod ahead;
 mod both_ends;
 mod callgrind;
@@ -37,6 +38,7 @@ mod ways;
 mod worlds;
 mod xacc;
 
+pub(crate) use about::ABOUT;
 use both_ends::both_ends;
 pub(crate) use instructions::counted_run;
 

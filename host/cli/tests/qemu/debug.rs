@@ -153,7 +153,7 @@ fn a_debugged_device_ends_with_its_host() {
         let mut line = String::new();
         BufReader::new(host.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         assert!(line.contains("gdb"), "{line}");
-        // Before, it is a fork of gdbserver that has no tracer yet (docs/shm.md).
+        // Before, it is a fork of gdbserver that has no tracer yet (docs/devices.md).
         let waits = |(pid, name): &(u32, String)| name.trim_end() == "hamr-demo" && status(*pid).contains("State:\tt");
         until("the device waits", || marked(&mark).iter().any(waits).then_some(()));
         crate::common::signal(host.id(), signal);
