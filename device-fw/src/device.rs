@@ -160,7 +160,8 @@ impl<'s, B: Board> Device<'s, B> {
                 | doorbell
                 | if self.longest_message > MAX_MESSAGE { feature::LONG_VALUES } else { 0 }
                 | if self.board.logs() { feature::LOGS } else { 0 }
-                | if self.board.is_rank() { feature::WORLD } else { 0 },
+                | if self.board.is_rank() { feature::WORLD } else { 0 }
+                | if self.board.is_driver() { feature::DRIVEN } else { 0 },
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),

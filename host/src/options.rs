@@ -9,6 +9,7 @@ use hamr_comm::abi::layout::{Layout, Placement, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::{LogLevel, RingHeader};
+use hamr_comm::abi::staging::Staging;
 use hamr_comm::abi::tasks::MAX_TASKS;
 use hamr_comm::handshake::IdlePolicy;
 use hamr_comm::registry::Table;
@@ -270,7 +271,8 @@ impl Options {
             (Some(Protocol::Split), false) => Placement::OneMemory,
             _ => Placement::Coherent,
         };
-        Plan { placement, ..self.plan() }
+        let staging = if self.protocol == Some(Protocol::DeviceDriven) { Staging::BYTES } else { 0 };
+        Plan { placement, staging, ..self.plan() }
     }
 }
 

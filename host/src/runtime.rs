@@ -2,7 +2,7 @@
 
 use crate::debugger::{Debugger, free_port};
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
-use crate::link::{Link, Protocol};
+use crate::link::{DrivenLink, Link, Protocol};
 use crate::mirror::MirrorLink;
 use crate::node::Nodes;
 use crate::node_number::NodeNumber;
@@ -12,7 +12,7 @@ use crate::services::Services;
 use crate::shm::ShmLauncher;
 use crate::thread::ThreadLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
-use hamr_comm::abi::layout::Plan;
+use hamr_comm::abi::layout::{Layout, Plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -229,12 +229,16 @@ fn resolve(launcher: &dyn Launcher, argument: &str, image: Image) -> Result<Opti
     }
 }
 
-/// The link as it is, or what reads and writes the memory that it maps.
+/// The link as it is, or what reads and writes the memory that it maps, or what has its device drive that.
 fn by_protocol(
     request: &LaunchRequest<'_>,
     link: Box<dyn Link>,
     wanted: Option<Protocol>,
+    layout: &Layout,
 ) -> Result<Box<dyn Link>, Error> {
+    if request.drives {
+        return Ok(Box::new(DrivenLink::new(link, layout, request.silence)));
+    }
     if wanted != Some(Protocol::HostDriven) || link.capabilities().protocol != Protocol::Mapped {
         return Ok(link);
     }
@@ -266,10 +270,11 @@ fn start(
         window_len,
         heap_off,
         host_memory,
+        drives: options.protocol == Some(Protocol::DeviceDriven),
         cpu,
         start_deadline,
         silence,
     };
-    let link = by_protocol(&request, launcher.launch(&request)?, options.protocol)?;
+    let link = by_protocol(&request, launcher.launch(&request)?, options.protocol, &layout)?;
     Ok(Launched { link, image, options, window_len, begin })
 }

@@ -1,9 +1,9 @@
 //! Devices at the other end of TCP, and a network between that can be cut.
 
 use crate::devices;
-use crate::mirrored::keep;
+use crate::mirrored::{keep, keep_own};
 use hamr::gdb::GdbLauncher;
-use hamr::link::Link;
+use hamr::link::{Link, Protocol};
 use hamr::mirror::MirrorLink;
 use hamr::qemu::{Machine, Place, QemuLauncher};
 use hamr::serve::{Keeper, Listener};
@@ -84,8 +84,15 @@ impl Launcher for Seen {
         let (launcher, argument) = Self::inner(request.argument);
         let request = LaunchRequest { argument, ..*request };
         let link = launcher.launch(&request)?;
-        keep(&*link, &request);
+        if request.drives {
+            keep_own(&request);
+        } else {
+            keep(&*link, &request);
+        }
         Ok(link)
+    }
+    fn protocols(&self) -> &'static [Protocol] {
+        ShmLauncher.protocols()
     }
 }
 

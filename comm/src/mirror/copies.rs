@@ -312,6 +312,49 @@ impl<K: Clone> HostCopy<K> {
         if self.is_in_epoch() { put } else { Ok(()) }
     }
 
+    /// Publishes a half. False: nothing waits for it.
+    pub(super) fn put_half(&mut self, half: &Half, bytes: &[u8]) -> Result<bool, Lost> {
+        if !self.is_in_epoch() {
+            return Ok(false);
+        }
+        let queue = usize::from(half.queue);
+        let put = match half.of_host {
+            false => self.streams.get_mut(queue).and_then(|end| end.put(half, bytes)),
+            true => self.of_host.get_mut(queue).and_then(|end| end.put(half, bytes)),
+        };
+        self.asleep.note(self.waits.get(queue).copied().filter(|_| half.of_host));
+        put.ok_or_else(|| misfit(half))
+    }
+
+    /// The slots of a stream in which something may have come: of outstanding requests, then of the next ones.
+    pub(super) fn asked(&self, stream: usize, numbers: &mut Vec<u32>) {
+        if let Some(end) = self.streams.get(stream) {
+            end.asked(numbers);
+        }
+    }
+
+    /// The slots of a host queue in which replies are looked for next.
+    pub(super) fn awaited(&self, queue: usize, numbers: &mut Vec<u32>) {
+        if let Some(end) = self.of_host.get(queue) {
+            end.awaited(false, numbers);
+        }
+    }
+
+    /// The ring slot of a stream in which the next request comes.
+    pub(super) fn next_ring(&self, stream: usize) -> u32 {
+        self.streams.get(stream).map_or(1, Requests::next_ring)
+    }
+
+    /// The host's words that are carried whenever they change.
+    pub(super) fn words(&self) -> impl Iterator<Item = u64> {
+        self.words.iter().map(|(off, _)| *off)
+    }
+
+    /// The wait words that decide whether the host is notified of what was put.
+    pub(super) fn waits_of_host(&self) -> impl Iterator<Item = u64> {
+        self.asleep.put_in().chain([word::HOST_WAIT]).filter(|_| self.asleep.is_new())
+    }
+
     /// Is this copy laid out for the epoch that was carried last?
     fn is_in_epoch(&self) -> bool {
         load(&self.window, word::EPOCH) == Ok(self.epoch) && load(&self.window, 0) == Ok(MAGIC)
@@ -368,17 +411,7 @@ impl<K: Clone> Side for HostCopy<K> {
                 publish(&self.window, word::EPOCH_ACK, acknowledged)?;
                 publish(&self.window, word::DEVICE_STATE, state)?;
             }
-            Body::Half(_) if !self.is_in_epoch() => return Ok(()),
-            Body::Half(half) => {
-                let queue = usize::from(half.queue);
-                let put = match half.of_host {
-                    false => self.streams.get_mut(queue).and_then(|end| end.put(&half, &message.bytes)),
-                    true => self.of_host.get_mut(queue).and_then(|end| end.put(&half, &message.bytes)),
-                };
-                put.ok_or_else(|| misfit(&half))?;
-                self.asleep.note(self.waits.get(queue).copied().filter(|_| half.of_host));
-                return Ok(());
-            }
+            Body::Half(half) => return self.put_half(&half, &message.bytes).map(|_| ()),
             Body::Seen(off) => return self.looks.put(off, &message.bytes),
             Body::None | Body::Offer | Body::HostWord(..) | Body::Look(..) | Body::Renew => return Ok(()),
         }

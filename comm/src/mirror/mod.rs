@@ -18,13 +18,17 @@ mod asleep;
 mod copies;
 mod driven;
 mod looks;
+mod port;
 mod queue;
+mod shadow;
 mod turns;
 
 pub use asleep::NotifyOwner;
 pub use copies::{DeviceCopy, HostCopy};
-pub use driven::{DrivenCopy, DrivenMemory, Promises};
+pub use driven::DrivenCopy;
 pub use looks::{Looks, MOST_LOOK};
+pub use port::{Driver, HostPort};
+pub use shadow::{DrivenMemory, Promises};
 pub use turns::Turns;
 
 use alloc::string::String;

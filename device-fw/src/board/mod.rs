@@ -73,6 +73,10 @@ pub trait Board {
     fn is_rank(&self) -> bool {
         false
     }
+    /// Does something carry between this window and the host's memory (`hamr_comm::mirror::Driver`)?
+    fn is_driver(&self) -> bool {
+        false
+    }
     /// The host has left: the epoch is over, and nothing of the window is used before the next offer.
     fn left(&mut self) {}
     /// Does this image log?

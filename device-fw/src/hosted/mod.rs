@@ -7,6 +7,7 @@
 
 mod control;
 mod doorbells;
+mod driving;
 #[cfg(hamr_image)]
 mod logging;
 mod map;
@@ -25,6 +26,7 @@ use crate::rank::Rank;
 use crate::runaway::RunawayDetector;
 use crate::{Board, Config, Device, OnFault};
 use control::{ControlChannel, StartError};
+use driving::Driving;
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
@@ -82,6 +84,9 @@ impl Board for Process {
     fn is_rank(&self) -> bool {
         RUNTIME.rank.get().is_some()
     }
+    fn is_driver(&self) -> bool {
+        RUNTIME.driving.get().is_some()
+    }
     fn set_activity(&mut self, activity: Option<&Activity>) {
         signals::set_activity(activity);
     }
@@ -97,14 +102,20 @@ impl Board for Process {
         crate::log::Logger::<logging::Process>::attach(section);
     }
     fn notify(&mut self) {
-        RUNTIME.notify();
+        // What carries finds it, and notifies the host behind that.
+        if !self.is_driver() {
+            RUNTIME.notify();
+        }
     }
     fn doorbell(&self) -> bool {
         RUNTIME.doorbells.get().is_some()
     }
     fn sleep(&mut self, micros: u32) {
-        if let Some(doorbells) = RUNTIME.doorbells.get() {
+        if let Some(doorbells) = RUNTIME.doorbells.get()
+            && RUNTIME.driving.get().is_none_or(Driving::prepare_sleep)
+        {
             doorbells.sleep(micros);
+            RUNTIME.driving.get().into_iter().for_each(Driving::end_sleep);
         }
     }
     fn micros(&mut self) -> u64 {
@@ -194,8 +205,15 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     if let Some(processes) = control.take_processes() {
         let _ = RUNTIME.processes.set(processes);
     }
-    let (window, host_memory) = control.window_fds();
-    let window = join(Mapping::of(window, host_memory)?, control.rank(), table)?;
+    let window = match control.window_fds() {
+        (window, Some(own)) if control.drives() => {
+            let (window, driving) = driving::start(window, own, || RUNTIME.notify())?;
+            // Set here only, and once.
+            let _ = RUNTIME.driving.set(driving);
+            window
+        }
+        (window, host_memory) => join(Mapping::of(window, host_memory)?, control.rank(), table)?,
+    };
     info!("a window of {} bytes", window.len());
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
     // Watches the host, steps `alive`, serves pings while tasks run: the only thread
@@ -204,6 +222,8 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
         let mut runaways = RunawayDetector::new(config.longest_call_ms);
         control.watch(|beat| {
             alive.word().store(beat);
+            let driving = RUNTIME.driving.get();
+            let is_beside = driving.is_some_and(|driving| driving.beat(beat));
             if RUNTIME.rank.get().is_some_and(Rank::is_ending) {
                 signals::end(0);
             }
@@ -212,7 +232,10 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
                 RUNTIME.notify();
             }
             signals::tick(|activity| runaways.check(activity, RUNTIME.micros()));
-            lent != LoanStatus::No
+            if let Some(driving) = driving.filter(|_| is_beside && lent != LoanStatus::No) {
+                driving.carry();
+            }
+            is_beside || lent != LoanStatus::No
         });
         // Not `exit`: a handler may run in the other thread, and would use what `atexit` destroys.
         signals::end(0)
@@ -293,7 +316,10 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
     panics::capture();
     signals::catch(&raw mut *device);
     loop {
-        let outcome = catch_unwind(AssertUnwindSafe(|| device.serve()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| match RUNTIME.driving.get() {
+            None => device.serve(),
+            Some(driving) => driving.serve(device),
+        }));
         let Err(payload) = outcome;
         let (text, trace) = panics::take();
         hamr_comm::fault::discard(payload);
@@ -303,6 +329,7 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
             eprintln!("hamr image: {text}");
             device.record_crash(&text, &trace);
             device.announce_crash();
+            RUNTIME.driving.get().into_iter().for_each(Driving::carry);
             return 101;
         }
         error!("a call was abandoned: {}", &*text);

@@ -10,6 +10,7 @@
 
 use super::Process;
 use super::doorbells::ProcessDoorbells;
+use super::driving::Driving;
 use super::map::Mapping;
 use crate::Device;
 #[cfg(hamr_image)]
@@ -49,6 +50,8 @@ pub(super) struct Runtime {
     pub(super) processes: OnceLock<OwnedFd>,
     /// The rank that this image is, if it is one.
     pub(super) rank: OnceLock<Rank>,
+    /// What carries, where it drives its host's memory.
+    pub(super) driving: OnceLock<Driving>,
     /// When the image's clock begins: at its first use.
     pub(super) begin: LazyLock<Instant>,
     /// The message of the last panic, and where it was.
@@ -71,6 +74,7 @@ pub(super) static RUNTIME: Runtime = Runtime {
     rank_doorbells: OnceLock::new(),
     processes: OnceLock::new(),
     rank: OnceLock::new(),
+    driving: OnceLock::new(),
     begin: LazyLock::new(Instant::now),
     last_panic: Mutex::new((String::new(), Trace::NONE)),
     #[cfg(hamr_image)]

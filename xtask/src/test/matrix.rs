@@ -24,7 +24,7 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 28] = [
+const ROWS: [[&str; 4]; 29] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
@@ -38,6 +38,7 @@ const ROWS: [[&str; 4]; 28] = [
     ["qemu", "host-driven", "x86_64", "qemu driven::x86_64"],
     ["qemu", "host-driven", "aarch64", "qemu driven::aarch64"],
     ["gdb, qemu's stub", "host-driven", "riscv64", "qemu driven::gdb"],
+    ["shm", "device-driven", "this machine", "shm device_driven"],
     ["loopback", "split", "this machine", "host split"],
     ["shm, two memories", "split", "this machine", "shm split"],
     ["shm, one memory", "split", "this machine", "shm split::one_memory"],
