@@ -315,7 +315,7 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// [`Self::serve`] as long as `goes_on` returns true, which it is asked between two rounds.
-    #[cfg(not(hamr_bare))]
+    #[cfg(any(not(hamr_bare), feature = "driven"))]
     pub fn serve_while(&mut self, mut goes_on: impl FnMut() -> bool) {
         while goes_on() {
             self.round();

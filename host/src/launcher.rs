@@ -86,12 +86,17 @@ pub trait Launcher: Send + Sync {
     fn has_host_memory(&self) -> bool {
         false
     }
-    /// Bytes of the window, where it is in the image's own memory (`image!(window = …)`). Options whose sizes are the defaults become
+    /// Bytes of the window, where it is in the image's own memory (`image!(window = …)`), as it is where this is to come by `protocol`. Options whose sizes are the defaults become
     /// those for it ([`crate::Options::for_window`]).
     ///
     /// # Errors
     /// The image's file cannot be read any more.
-    fn window_of(&self, _argument: &str, _image: &ImageFile) -> Result<Option<u64>, Error> {
+    fn window_of(
+        &self,
+        _argument: &str,
+        _image: &ImageFile,
+        _protocol: Option<Protocol>,
+    ) -> Result<Option<u64>, Error> {
         Ok(None)
     }
     /// Do these devices run the handlers of this program, in this process, as ranks of a world?

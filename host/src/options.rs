@@ -144,11 +144,16 @@ impl Default for Options {
 
 impl Options {
     /// Options for a device whose window has `bytes`, such as that of a microcontroller: other sections take at most half of it, as far
-    /// as they can, and the heap the rest. Tasks cannot call the host, and in a window below some 64 KiB the device's log lines are lost.
+    /// as they can, and the heap the rest. Where they have not their default sizes, tasks cannot call the host; in a window below some 64 KiB
+    /// the device's log lines are lost.
     ///
     /// # Errors
     /// The window is shorter than the least.
     pub fn for_window(bytes: u64) -> Result<Self, Error> {
+        Self::sized(bytes, None)
+    }
+
+    fn sized(bytes: u64, protocol: Option<Protocol>) -> Result<Self, Error> {
         const LEAST: (u32, u32, u32, u32, u64, u64) = (1, 8, 1, 64, 1536, 0);
         let pages = bytes & !4095;
         let of = |(streams, ring, tickets, chunk, table, log)| Self {
@@ -160,6 +165,7 @@ impl Options {
             log,
             tasks: 0,
             heap: 0,
+            protocol,
             ..Self::default()
         };
         let with = |options: &Self, heap| Self { heap, ..options.clone() };
@@ -167,7 +173,8 @@ impl Options {
         let halves =
             [(8, 128, 8, 1024, 64 << 10, 64 << 10), (4, 32, 4, 256, 16 << 10, 8 << 10), (2, 16, 2, 128, 4096, 1024)];
         let fits = |options: &Self| begins(options).is_ok_and(|at| at <= pages / 2);
-        let options = halves.into_iter().map(of).find(fits).unwrap_or_else(|| of(LEAST));
+        let whole = [Self { heap: 0, protocol, ..Self::default() }].into_iter();
+        let options = whole.chain(halves.into_iter().map(of)).find(fits).unwrap_or_else(|| of(LEAST));
         // How long it is decides where sections begin, the heap too.
         let rest = |heap| {
             let rest = with(&options, pages.checked_sub(begins(&with(&options, heap)).ok()?)?);
@@ -196,7 +203,7 @@ impl Options {
             return Ok(self);
         }
         let Self { streams, ring, tickets, chunk, tasks, host_chunk, table, log, heap, segment, .. } =
-            Self::for_window(bytes)?;
+            Self::sized(bytes, self.protocol)?;
         Ok(Self { streams, ring, tickets, chunk, tasks, host_chunk, table, log, heap, segment, ..self })
     }
 

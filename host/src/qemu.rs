@@ -16,7 +16,7 @@
 
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
-use crate::link::Link;
+use crate::link::{Link, Protocol};
 use crate::mapping::{map_two, map_window};
 use crate::memfd::{make_host_memory, make_window};
 use crate::process::{Memory, Process, ProcessLink, pin};
@@ -102,9 +102,10 @@ impl Launcher for QemuLauncher {
         let &LaunchRequest { device, argument, window_len, .. } = request;
         let machine = self.find(argument)?;
         if let Place::Memory(base) = machine.window {
-            if request.host_memory.is_some() {
+            if request.host_memory.is_some() || request.drives {
                 let expected = format!("one of mapped, host-driven for {device}");
-                return Err(Error::InvalidConfig { option: "Options::protocol", expected, got: "split".into() });
+                let got = if request.drives { Protocol::DeviceDriven } else { Protocol::Split };
+                return Err(Error::InvalidConfig { option: "Options::protocol", expected, got: got.to_string() });
             }
             if !cfg!(target_arch = "x86_64") {
                 // Its one processor has no fences in QEMU (docs/qemu.md).
@@ -119,6 +120,11 @@ impl Launcher for QemuLauncher {
                 whole.part(off, bytes).map_err(|e| Error::Launch { device: device.into(), why: e.to_string() })?;
             let card = Card { memfd, len, host_memory: None, peer: ALONE, rank_doorbells: [].into() };
             return self.start_over(request, Memory::Part, window, Arc::new(Doorbells::new()?), card);
+        }
+        if request.drives
+            && let Some(image) = request.image
+        {
+            check_own_memory(device, image, window_len)?;
         }
         // What a card's memory must be. No code touches the memory behind the window, so it takes
         // no room.
@@ -159,10 +165,19 @@ impl Launcher for QemuLauncher {
         Ok(Some(Box::new(Self { machines })))
     }
 
-    fn window_of(&self, argument: &str, image: &ImageFile) -> Result<Option<u64>, Error> {
+    fn protocols(&self) -> &'static [Protocol] {
+        &Protocol::CHOICES
+    }
+
+    fn window_of(
+        &self,
+        argument: &str,
+        image: &ImageFile,
+        protocol: Option<Protocol>,
+    ) -> Result<Option<u64>, Error> {
         match self.find(argument)?.window {
-            Place::Card => Ok(None),
-            Place::Memory(_) => image.reserved_window().map(|window| Some(window.end - window.start)),
+            Place::Card if protocol != Some(Protocol::DeviceDriven) => Ok(None),
+            _ => image.reserved_window().map(|window| Some(window.end - window.start)),
         }
     }
 
@@ -226,6 +241,20 @@ impl QemuLauncher {
         };
         Ok(Box::new(ProcessLink::start("qemu", request, window, doorbells, memory, start)?))
     }
+}
+
+/// Refuses an image that has no memory of its own for a window of `len` bytes.
+fn check_own_memory(device: &str, image: &ImageFile, len: u64) -> Result<(), Error> {
+    let own = image.reserved_window()?;
+    let own = own.end - own.start;
+    if own >= len {
+        return Ok(());
+    }
+    let why = format!(
+        "expected an image with {len} bytes of its own for what its host lays out, got {own}: say `image!(window = BYTES, driven = BYTES)`, \
+         or lower Options::heap"
+    );
+    Err(Error::Launch { device: device.into(), why })
 }
 
 /// Where an image has its window in a machine's memory, `len` bytes from the address `base` on: its offset and length.

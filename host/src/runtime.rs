@@ -256,7 +256,7 @@ fn start(
 ) -> Result<Launched, Error> {
     Protocol::check(options.protocol, launcher.protocols(), device)?;
     let begin = Instant::now();
-    let window = image.as_ref().map_or(Ok(None), |image| launcher.window_of(argument, image))?;
+    let window = image.as_ref().map_or(Ok(None), |image| launcher.window_of(argument, image, options.protocol))?;
     let options = window.map_or_else(|| Ok(options.clone()), |bytes| options.clone().in_window(bytes))?;
     let layout = plan_of(&options, host_memory)?;
     let std::ops::Range { start: heap_off, end: window_len } = layout.heap();

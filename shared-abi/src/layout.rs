@@ -302,21 +302,26 @@ impl Layout {
 
     /// [`Self::read`] by the preamble that the window has.
     pub fn of_window<K>(window: &Window<K>) -> Result<Self, LayoutError> {
+        Self::of_front(window, window.len())
+    }
+
+    /// The same of a window of `len` bytes, of which `front` has the first ones.
+    pub fn of_front<K>(front: &Window<K>, len: u64) -> Result<Self, LayoutError> {
         let mut preamble = Preamble::new_zeroed();
-        window.read_into(0, &mut preamble)?;
-        Self::read(&preamble, window)
+        front.read_into(0, &mut preamble)?;
+        Self::read_lent(&preamble, &front.lend(), len)
     }
 
     /// Copies the section table out of a window and checks it. No value of it is used before.
     pub fn read<K>(preamble: &Preamble, window: &Window<K>) -> Result<Self, LayoutError> {
-        Self::read_lent(preamble, &window.lend())
+        Self::read_lent(preamble, &window.lend(), window.len())
     }
 
     /// [`Self::read`], one copy for all kinds of windows.
     #[inline(never)]
-    fn read_lent(preamble: &Preamble, window: &Window<Loan>) -> Result<Self, LayoutError> {
-        if preamble.window_len > window.len() || preamble.window_len < PREAMBLE_BYTES {
-            return Err(LayoutError::Window(window.len()));
+    fn read_lent(preamble: &Preamble, window: &Window<Loan>, len: u64) -> Result<Self, LayoutError> {
+        if preamble.window_len > len || preamble.window_len < PREAMBLE_BYTES {
+            return Err(LayoutError::Window(len));
         }
         let used = preamble.sections as usize;
         if used > MAX_SECTIONS {
@@ -330,9 +335,9 @@ impl Layout {
         layout.check(preamble.window_len)?;
         let is_split = preamble.features_required & feature::SPLIT != 0;
         if is_split != (preamble.split != 0) {
-            return Err(LayoutError::Window(window.len()));
+            return Err(LayoutError::Window(len));
         }
-        layout.check_split(window.len())?;
+        layout.check_split(len)?;
         Ok(layout)
     }
 

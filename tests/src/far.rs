@@ -81,11 +81,16 @@ impl Launcher for Seen {
         devices::runtime().target(argument)
     }
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+        if request.drives
+            && let Some(name) = request.argument.strip_prefix("qemu:")
+        {
+            return launch_over_memory(name, request);
+        }
         let (launcher, argument) = Self::inner(request.argument);
         let request = LaunchRequest { argument, ..*request };
         let link = launcher.launch(&request)?;
         if request.drives {
-            keep_own(&request);
+            keep_own(&request, 0);
         } else {
             keep(&*link, &request);
         }
@@ -94,6 +99,28 @@ impl Launcher for Seen {
     fn protocols(&self) -> &'static [Protocol] {
         ShmLauncher.protocols()
     }
+}
+
+/// Starts a machine that drives its host's memory, and whose own main memory a test looks into.
+fn launch_over_memory(name: &str, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
+    let machine = *Machine::ALL.iter().find(|machine| machine.name == name).expect("a machine");
+    let memory = memfd_create("hamr-device:memory", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("memory");
+    ftruncate(&memory, machine.memory_len()).expect("so long");
+    fcntl_add_seals(&memory, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL).expect("sealed");
+    // It stays open, for the next epoch's machine too.
+    let (process, number) = (std::process::id(), memory.into_raw_fd());
+    let path = format!("/proc/{process}/fd/{number}");
+    let backend = format!("memory-backend-file,id=ram,mem-path={path},size={}M,share=on", machine.memory).leak();
+    let args = [machine.args, &["-object", backend]].concat().leak();
+    let over = Machine { args, machine: format!("{},memory-backend=ram", machine.machine).leak(), ..machine };
+    let link = QemuLauncher::machine(over).launch(&LaunchRequest { argument: "", ..*request })?;
+    let begins = match machine.isa {
+        Isa::RISCV64 => RAM,
+        Isa::AARCH64 => 0x4000_0000,
+        _ => 0,
+    };
+    keep_own(request, request.image.expect("it takes one").reserved_window()?.start - begins);
+    Ok(link)
 }
 
 /// Starts the same devices, whose memory their host reads and writes.
@@ -138,7 +165,8 @@ impl Launcher for Stubbed {
             TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a port").port();
         let stub: &'static str = format!("tcp:127.0.0.1:{port}").leak();
         let args = [Machine::RISCV64.args, &["-gdb", stub]].concat().leak();
-        let has_card = request.image.expect("it takes one").reserved_window()?.is_empty();
+        let own = request.image.expect("it takes one").reserved_window()?;
+        let has_card = own.end - own.start != request.window_len;
         let window = if has_card { Place::Card } else { Place::Memory(RAM) };
         let machine = QemuLauncher::machine(Machine { args, window, ..Machine::RISCV64 });
         let link = machine.launch(&LaunchRequest { argument: "", ..*request })?;

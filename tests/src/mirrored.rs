@@ -83,11 +83,11 @@ pub fn keep(link: &dyn Link, request: &LaunchRequest<'_>) {
     WINDOWS.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
 }
 
-/// The same of a device that drives a window of this program, and has memory of its own: the last that was started.
+/// The same of a device that drives a window of this program, and has memory of its own, `at` this offset: the last that was started.
 ///
 /// # Panics
 /// There is none.
-pub fn keep_own(request: &LaunchRequest<'_>) {
+pub fn keep_own(request: &LaunchRequest<'_>, at: u64) {
     let files = std::fs::read_dir("/proc/self/fd").expect("there").filter_map(|entry| Some(entry.ok()?.path()));
     let owns = files.filter(|path| {
         std::fs::read_link(path).is_ok_and(|name| name.to_string_lossy().starts_with("/memfd:hamr-device:"))
@@ -96,7 +96,7 @@ pub fn keep_own(request: &LaunchRequest<'_>) {
     let own = owns.max_by_key(number).expect("it has memory of its own");
     let file = std::fs::File::options().read(true).write(true).open(own).expect("open");
     let file = WindowFile::of(file.into()).expect("sealed");
-    let (window, map) = file.map(0, request.window_len).expect("as long");
+    let (window, map) = file.map(at, request.window_len).expect("as long");
     let heap = window.copies(request.heap_off, request.window_len - request.heap_off).expect("inside");
     let kept = (&*Box::leak(Box::new(window)), &*Box::leak(Box::new(Heap::mapped(heap))));
     // It stays mapped.

@@ -1,12 +1,15 @@
 //! The two copies of a window as sides of a mirror: offers and states, and the queue pairs of both directions.
 
+use super::asked::Asked;
 use super::asleep::{Asleep, NotifyOwner};
-use super::looks::{Asked, Looks};
+#[cfg(not(hamr_bare))]
+use super::looks::Looks;
 use super::queue::{Replies, Requests};
 use super::{Body, DeviceSide, Half, Lost, Message, Side};
 use crate::am::MAX_QUEUES;
 use crate::handshake::HostHandshake;
 use alloc::format;
+#[cfg(not(hamr_bare))]
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::offset_of;
@@ -126,8 +129,9 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    pub(super) fn of<K>(window: &Window<K>) -> Result<Self, Lost> {
-        let layout = Layout::of_window(window)?;
+    /// Of a window of `len` bytes, of which this has at least what is before the heap.
+    pub(super) fn of<K>(window: &Window<K>, len: u64) -> Result<Self, Lost> {
+        let layout = Layout::of_front(window, len)?;
         if layout.split() != Split::NONE {
             return Err(Lost(format!(
                 "expected coherent placement behind a mirror, got split by {}",
@@ -182,7 +186,10 @@ fn first<E>(
 /// The host's copy.
 pub struct HostCopy<K> {
     window: Window<K>,
+    /// Bytes of a whole one.
+    len: u64,
     asleep: Asleep,
+    #[cfg(not(hamr_bare))]
     looks: Arc<Looks>,
     /// How the device's process has ended, since it was started last.
     end: Option<Vec<u8>>,
@@ -202,8 +209,10 @@ impl<K: Clone> HostCopy<K> {
     /// Over the window that a host lays out.
     pub fn new(window: Window<K>) -> Self {
         Self {
+            len: window.len(),
             window,
             asleep: Asleep::new(),
+            #[cfg(not(hamr_bare))]
             looks: Arc::default(),
             end: None,
             renews: false,
@@ -223,7 +232,17 @@ impl<K: Clone> HostCopy<K> {
         self
     }
 
+    /// Without what it had, over the front of a window of `len` bytes.
+    pub(super) fn renew_front(&mut self, front: Window<K>, len: u64) {
+        (self.window, self.len, self.epoch) = (front, len, 0);
+        self.words.clear();
+        self.streams.clear();
+        self.of_host.clear();
+        self.waits.clear();
+    }
+
     /// Where threads look at the device's copy.
+    #[cfg(not(hamr_bare))]
     pub fn looks(&self) -> &Arc<Looks> {
         &self.looks
     }
@@ -261,7 +280,7 @@ impl<K: Clone> HostCopy<K> {
     }
 
     fn offer(&mut self, epoch: Epoch, message: &mut Message) -> Result<(), Lost> {
-        let pairs = Pairs::of(&self.window)?;
+        let pairs = Pairs::of(&self.window, self.len)?;
         // Before they are copied with the front: what changes in between is carried once more.
         let carried = [word::HOST_STATE, word::OPEN_QUEUES].into_iter().chain(words_of_rings(&pairs.layout));
         self.words = carried.map(|off| Ok((off, load(&self.window, off)?))).collect::<Result<_, Lost>>()?;
@@ -304,7 +323,7 @@ impl<K: Clone> HostCopy<K> {
         if rest.is_empty() || !self.is_in_epoch() {
             return Ok(());
         }
-        let put = Layout::of_window(&self.window).map_err(Lost::from).and_then(|layout| {
+        let put = Layout::of_front(&self.window, self.len).map_err(Lost::from).and_then(|layout| {
             let rest = write(&self.window, parts(&layout, of_device(state)), rest)?;
             all(rest)
         });
@@ -368,6 +387,7 @@ impl<K: Clone> Side for HostCopy<K> {
             message.body = Body::Renew;
             return Ok(true);
         }
+        #[cfg(not(hamr_bare))]
         if let Some((off, len)) = self.looks.take() {
             message.body = Body::Look(off, len);
             return Ok(true);
@@ -412,7 +432,10 @@ impl<K: Clone> Side for HostCopy<K> {
                 publish(&self.window, word::DEVICE_STATE, state)?;
             }
             Body::Half(half) => return self.put_half(&half, &message.bytes).map(|_| ()),
+            #[cfg(not(hamr_bare))]
             Body::Seen(off) => return self.looks.put(off, &message.bytes),
+            #[cfg(hamr_bare)]
+            Body::Seen(_) => return Ok(()),
             Body::None | Body::Offer | Body::HostWord(..) | Body::Look(..) | Body::Renew => return Ok(()),
         }
         self.asleep.note(None);
@@ -526,7 +549,7 @@ impl<K: Clone> DeviceCopy<K> {
         } else {
             all(rest)?;
         }
-        let pairs = Pairs::of(window)?;
+        let pairs = Pairs::of(window, window.len())?;
         self.streams = pairs.streams(window, Replies::new)?;
         self.of_host = pairs.of_host(window, |queue| Requests::new(queue, Epoch(epoch)))?;
         (self.epoch, self.told) = (epoch, (0, DeviceState::ABSENT.0));

@@ -6,7 +6,7 @@
 //! apart. An empty call is one write, of its pair, and one read that finds the reply's.
 
 use super::copies::{DEVICE_BYTES, Pairs, load, of_device, parts, parts_of_offer, publish};
-use super::looks::Asked;
+use super::asked::Asked;
 use super::shadow::{DrivenMemory, Owner, Shadow, Which};
 use super::{Body, DeviceCopy, DeviceSide, Lost, Message, Side};
 use crate::handshake::HostHandshake;
@@ -98,7 +98,7 @@ impl<M: DrivenMemory> DrivenCopy<M> {
         write_word(&mut self.far.memory, 0, 0)?;
         write_word(&mut self.far.memory, word::EPOCH, epoch)?;
         let front = [MAGIC_END..word::EPOCH, word::HOST_ALIVE..word::OPEN_QUEUES, word::HOST_WAIT..PREAMBLE_BYTES];
-        let pairs = Pairs::of(&self.far.window)?;
+        let pairs = Pairs::of(&self.far.window, self.far.window.len())?;
         let sections = parts_of_offer(&pairs.layout).map(|Section { off, len, .. }| off..off.saturating_add(len));
         for range in front.into_iter().chain(sections) {
             self.far.push(range.start, range.end - range.start)?;

@@ -14,21 +14,31 @@
 //! [looks](Looks) at them. Each copy has wait words of its own: a side sleeps and notifies there as the other owner of a
 //! window does, with a [`NotifyOwner`]. The heap is reached as its link says.
 
+#![cfg_attr(hamr_bare, expect(dead_code, reason = "an image drives; what hosts use of a side is not in it"))]
+
+mod asked;
 mod asleep;
 mod copies;
+#[cfg(not(hamr_bare))]
 mod driven;
+#[cfg(not(hamr_bare))]
 mod looks;
 mod port;
 mod queue;
 mod shadow;
+#[cfg(not(hamr_bare))]
 mod turns;
 
+pub use asked::MOST_LOOK;
 pub use asleep::NotifyOwner;
 pub use copies::{DeviceCopy, HostCopy};
+#[cfg(not(hamr_bare))]
 pub use driven::DrivenCopy;
-pub use looks::{Looks, MOST_LOOK};
+#[cfg(not(hamr_bare))]
+pub use looks::Looks;
 pub use port::{Driver, HostPort};
 pub use shadow::{DrivenMemory, Promises};
+#[cfg(not(hamr_bare))]
 pub use turns::Turns;
 
 use alloc::string::String;

@@ -13,6 +13,7 @@
 use super::copies::{DEVICE_BYTES, Pairs, load, of_device, parts, publish};
 use super::shadow::{DrivenMemory, Owner, Promises, Shadow, Which};
 use super::{Body, DeviceCopy, HostCopy, Lost, Message, Mirror, NotifyOwner, Side};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use core::ops::Range;
@@ -30,10 +31,13 @@ use hamr_shared_abi::window::{OutOfWindow, Shared, Window};
 /// How a device reaches its host's memory. Words lie at multiples of 8.
 pub trait HostPort: Send {
     /// Bytes up to which a reply goes by stores.
-    const STORES: usize = 256;
+    fn stores(&self) -> usize {
+        256
+    }
     /// Bytes up to which words are loaded.
-    const LOADS: usize = 16;
-
+    fn loads(&self) -> usize {
+        16
+    }
     /// A word, or its upper half before its lower one, behind all stores before it.
     fn load(&mut self, off: u64) -> u64;
     /// Stores a word, or its lower half before its upper one, behind all stores before it.
@@ -42,6 +46,27 @@ pub trait HostPort: Send {
     fn pull(&mut self, off: u64, to: &mut [u8]);
     /// Copies to there likewise.
     fn push(&mut self, off: u64, from: &[u8]);
+}
+
+impl<P: HostPort + ?Sized> HostPort for Box<P> {
+    fn stores(&self) -> usize {
+        (**self).stores()
+    }
+    fn loads(&self) -> usize {
+        (**self).loads()
+    }
+    fn load(&mut self, off: u64) -> u64 {
+        (**self).load(off)
+    }
+    fn store(&mut self, off: u64, value: u64) {
+        (**self).store(off, value);
+    }
+    fn pull(&mut self, off: u64, to: &mut [u8]) {
+        (**self).pull(off, to);
+    }
+    fn push(&mut self, off: u64, from: &[u8]) {
+        (**self).push(off, from);
+    }
 }
 
 /// Few bytes by words, more by the engine.
@@ -57,7 +82,7 @@ impl<P: HostPort> DrivenMemory for Port<P> {
     }
 
     fn read(&mut self, off: u64, to: &mut [u8]) -> Result<(), Lost> {
-        if to.len() > P::LOADS || !is_words(off, to.len()) {
+        if to.len() > self.0.loads() || !is_words(off, to.len()) {
             self.0.pull(off, to);
             return Ok(());
         }
@@ -68,7 +93,7 @@ impl<P: HostPort> DrivenMemory for Port<P> {
     }
 
     fn write(&mut self, off: u64, from: &[u8]) -> Result<(), Lost> {
-        if from.len() > P::STORES || !is_words(off, from.len()) {
+        if from.len() > self.0.stores() || !is_words(off, from.len()) {
             self.0.push(off, from);
             return Ok(());
         }
@@ -97,11 +122,15 @@ const CARRIED: &[SectionKind] = &[SectionKind::QUEUES, SectionKind::TABLE, Secti
 const MOST_SECTION: u64 = 16 << 20;
 /// Bytes of a copy at once.
 const PIECE: usize = 64 << 10;
+/// Bytes that carrying takes beside what an offer decides.
+const SPARE: u64 = 256 << 10;
 
 /// The host's copy behind a port.
 struct PortCopy<P> {
     far: Shadow<Port<P>>,
     copy: HostCopy<Shared>,
+    /// Bytes of the device's window. The shadow has what is before the heap.
+    len: u64,
     /// The layout in the shadow.
     layout: Option<Layout>,
     /// Epoch that was looked at last: offered, refused or left.
@@ -128,11 +157,12 @@ struct PortCopy<P> {
 
 impl<P: HostPort> PortCopy<P> {
     fn new(port: P, len: u64, notify: NotifyOwner) -> Result<Self, Lost> {
-        let far = Shadow::new(Port(port), Owner::Host, len);
-        let copy = HostCopy::new(far.window.part(0, len)?).with_doorbell(notify);
+        let far = Shadow::new(Port(port), Owner::Host, PREAMBLE_BYTES);
+        let copy = HostCopy::new(far.window.part(0, PREAMBLE_BYTES)?).with_doorbell(notify);
         Ok(Self {
             far,
             copy,
+            len,
             layout: None,
             seen: 0,
             open: None,
@@ -233,13 +263,35 @@ impl<P: HostPort> PortCopy<P> {
         if required & feature::DRIVEN == 0 {
             return Err([Refusal::FEATURES.0, feature::DRIVEN, required]);
         }
-        let layout = Layout::of_window(&self.far.window).map_err(refused)?;
+        let layout = Layout::of_front(&self.far.window, self.len).map_err(refused)?;
         if let Some(long) = parts(&layout, CARRIED).find(|section| section.len > MOST_SECTION) {
             return Err([Refusal::SECTION.0, long.kind.0, 0]);
         }
+        let heap = layout.heap().start;
+        self.make_room(&layout).ok_or([Refusal::WINDOW_LEN.0, 0, u32::try_from(heap).unwrap_or(u32::MAX)])?;
         self.lay_out(&layout).map_err(|_| malformed)?;
         self.layout = Some(layout);
         Ok(())
+    }
+
+    /// Has the shadow as long as what is before the heap. `None`: there is not so much memory, or not as much more as carrying takes.
+    fn make_room(&mut self, layout: &Layout) -> Option<()> {
+        let front = layout.heap().start;
+        if self.far.window.len() < front {
+            let mut preamble = [0; PREAMBLE_BYTES as usize];
+            self.far.window.read_bytes(0, &mut preamble).ok()?;
+            // Freed before the longer one is made.
+            for len in [PREAMBLE_BYTES, front] {
+                let shadow = Window::try_private(len)?.share();
+                shadow.write_bytes(0, &preamble).ok()?;
+                self.copy.renew_front(shadow.part(0, len).ok()?, self.len);
+                self.far.window = shadow;
+            }
+        }
+        // The state of slots, and copies of what is carried.
+        let carried = parts(layout, CARRIED).try_fold(SPARE, |sum, section| sum.checked_add(section.len))?;
+        let more = carried.checked_mul(4)?.checked_add(front)?;
+        Vec::<u8>::new().try_reserve_exact(usize::try_from(more).ok()?).ok()
     }
 
     fn lay_out(&mut self, layout: &Layout) -> Result<(), Lost> {
@@ -261,7 +313,7 @@ impl<P: HostPort> PortCopy<P> {
                 _ => {}
             }
         }
-        let pairs = Pairs::of(&self.far.window)?;
+        let pairs = Pairs::of(&self.far.window, self.len)?;
         (self.far.streams, self.far.of_host) = (pairs.streams, pairs.of_host);
         Ok(())
     }
@@ -471,8 +523,9 @@ pub struct Driver<P, K> {
     window: Window<K>,
     /// The number of the request in STAGING that was done last.
     done: u32,
-    /// What the host was shown of LOG.
+    /// What the host was shown of LOG, and of ALIVE.
     shown: u32,
+    alive: u32,
     bytes: Vec<u8>,
 }
 
@@ -487,7 +540,7 @@ impl<P: HostPort, K: Clone> Driver<P, K> {
         publish(&window, 0, 0)?;
         let near = DeviceCopy::new(window.part(0, window.len())?).with_doorbell(wake, 0);
         let mirror = Mirror::new(PortCopy::new(port, window.len(), notify)?, near);
-        Ok(Self { mirror, window, done: 0, shown: 0, bytes: Vec::new() })
+        Ok(Self { mirror, window, done: 0, shown: 0, alive: 0, bytes: Vec::new() })
     }
 
     /// Carries what is published, at most one request, and does what STAGING asks for. True: something was.
@@ -525,8 +578,12 @@ impl<P: HostPort, K: Clone> Driver<P, K> {
         self.mirror.sides().0.end_sleep();
     }
 
-    /// Shows the host that the device is alive, and how far it has come.
-    pub fn beat(&mut self, alive: u32) {
+    /// Shows the host that the device is alive, and how far it has come, where ALIVE has changed.
+    pub fn beat(&mut self) {
+        let alive = load(&self.window, word::DEVICE_ALIVE).unwrap_or(0);
+        if core::mem::replace(&mut self.alive, alive) == alive {
+            return;
+        }
         let progress = load(&self.window, word::DEVICE_PROGRESS).unwrap_or(0);
         self.mirror.sides().0.port().store(word::DEVICE_ALIVE, both(alive, progress));
         self.show_log(false);

@@ -12,6 +12,10 @@ pub(crate) mod bare_board;
 mod uart16550;
 #[cfg(hamr_machine)]
 pub(crate) mod window;
+#[cfg(any(not(hamr_bare), all(hamr_machine, feature = "driven")))]
+mod host_memory;
+#[cfg(any(not(hamr_bare), all(hamr_machine, feature = "driven")))]
+pub use host_memory::HostMemory;
 
 #[cfg(all(hamr_bare, target_arch = "x86_64"))]
 pub mod pc;

@@ -7,7 +7,6 @@
 
 mod control;
 mod doorbells;
-mod driving;
 #[cfg(hamr_image)]
 mod logging;
 mod map;
@@ -22,11 +21,12 @@ mod stdio;
 pub mod thread;
 mod trace;
 
+use crate::board::HostMemory;
+use crate::driving::Driving;
 use crate::rank::Rank;
 use crate::runaway::RunawayDetector;
 use crate::{Board, Config, Device, OnFault};
 use control::{ControlChannel, StartError};
-use driving::Driving;
 use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::status::Status;
@@ -41,6 +41,8 @@ use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
 use map::Mapping;
 use runtime::RUNTIME;
+use rustix::fd::OwnedFd;
+use std::boxed::Box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +59,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 const SMALL_BLOCKS: usize = 16 << 20;
 
 type ServedWindow = DeviceWindow<Arc<Mapping>>;
+type HostedDriving = Driving<HostMemory<Arc<Mapping>, Coherent>, Arc<Mapping>>;
 
 struct Process {
     window: Option<ServedWindow>,
@@ -112,10 +115,10 @@ impl Board for Process {
     }
     fn sleep(&mut self, micros: u32) {
         if let Some(doorbells) = RUNTIME.doorbells.get()
-            && RUNTIME.driving.get().is_none_or(Driving::prepare_sleep)
+            && RUNTIME.driving.get().is_none_or(HostedDriving::prepare_sleep)
         {
             doorbells.sleep(micros);
-            RUNTIME.driving.get().into_iter().for_each(Driving::end_sleep);
+            RUNTIME.driving.get().into_iter().for_each(HostedDriving::end_sleep);
         }
     }
     fn micros(&mut self) -> u64 {
@@ -207,10 +210,11 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     }
     let window = match control.window_fds() {
         (window, Some(own)) if control.drives() => {
-            let (window, driving) = driving::start(window, own, || RUNTIME.notify())?;
+            let port = HostMemory::new(Mapping::of(window, None::<OwnedFd>)?);
+            let driving = Driving::new(port, Mapping::beside(&own)?, Box::new(|| RUNTIME.notify()));
             // Set here only, and once.
-            let _ = RUNTIME.driving.set(driving);
-            window
+            let _ = RUNTIME.driving.set(driving.map_err(|_| StartError::NoWindow)?);
+            Mapping::of(own, None::<OwnedFd>)?
         }
         (window, host_memory) => join(Mapping::of(window, host_memory)?, control.rank(), table)?,
     };
@@ -223,7 +227,7 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
         control.watch(|beat| {
             alive.word().store(beat);
             let driving = RUNTIME.driving.get();
-            let is_beside = driving.is_some_and(|driving| driving.beat(beat));
+            let is_beside = driving.is_some_and(HostedDriving::beat);
             if RUNTIME.rank.get().is_some_and(Rank::is_ending) {
                 signals::end(0);
             }
@@ -329,7 +333,7 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
             eprintln!("hamr image: {text}");
             device.record_crash(&text, &trace);
             device.announce_crash();
-            RUNTIME.driving.get().into_iter().for_each(Driving::carry);
+            RUNTIME.driving.get().into_iter().for_each(HostedDriving::carry);
             return 101;
         }
         error!("a call was abandoned: {}", &*text);

@@ -8,9 +8,8 @@
 //! Elsewhere are only what the linker defines (`trace`), and the variable of each thread whose
 //! address tells the writers of logs apart (`logging`).
 
-use super::Process;
+use super::{HostedDriving, Process};
 use super::doorbells::ProcessDoorbells;
-use super::driving::Driving;
 use super::map::Mapping;
 use crate::Device;
 #[cfg(hamr_image)]
@@ -51,7 +50,7 @@ pub(super) struct Runtime {
     /// The rank that this image is, if it is one.
     pub(super) rank: OnceLock<Rank>,
     /// What carries, where it drives its host's memory.
-    pub(super) driving: OnceLock<Driving>,
+    pub(super) driving: OnceLock<HostedDriving>,
     /// When the image's clock begins: at its first use.
     pub(super) begin: LazyLock<Instant>,
     /// The message of the last panic, and where it was.

@@ -9,9 +9,8 @@
 // UNSAFETY: handlers of signals have only the system's C interface, and reach the device through a
 // pointer (`docs/unsafe.md` "hosted faults").
 
-use super::driving::Driving;
 use super::runtime::RUNTIME;
-use super::{Process, trace};
+use super::{HostedDriving, Process, trace};
 use crate::Device;
 use crate::runaway::Overdue;
 use core::ffi::{c_int, c_void};
@@ -133,7 +132,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
         let address = unsafe { info.si_addr() } as u64;
         // SAFETY: the dispatcher, which alone uses the device, was interrupted and will not go on.
         end_call(unsafe { &mut *device }, signal, address);
-        RUNTIME.driving.get().into_iter().for_each(Driving::end);
+        RUNTIME.driving.get().into_iter().for_each(HostedDriving::end);
     }
     end(ENDED);
 }
