@@ -11,10 +11,12 @@ use hamr::tcp::TcpLauncher;
 use hamr::{
     CallError, Error, Image, LaunchRequest, Launcher, LoopbackLauncher, Node, Options, Pending, ShmLauncher, Target,
 };
+use hamr_comm::abi::ids::Isa;
 use hamr_tests_kernels::{append, echo};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::fs::File;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -84,6 +84,11 @@ fn words_of_rings(layout: &Layout) -> impl Iterator<Item = u64> {
     rings.flat_map(|s| RING_WORDS.map(|off| s.off + off))
 }
 
+/// Has room for so many bytes more, as far as there is memory.
+pub(super) fn reserve(bytes: &mut Vec<u8>, more: usize) -> Result<(), Lost> {
+    bytes.try_reserve(more).map_err(|_| Lost(format!("expected memory for {more} bytes, there is less")))
+}
+
 /// Appends a range of the window.
 fn append<K>(window: &Window<K>, off: u64, len: u64, bytes: &mut Vec<u8>) -> Result<(), Lost> {
     // Before memory is asked for: a layout says what it likes.
@@ -91,6 +96,7 @@ fn append<K>(window: &Window<K>, off: u64, len: u64, bytes: &mut Vec<u8>) -> Res
         return Err(OutOfWindow { off, want: len, len: window.len() }.into());
     }
     let start = bytes.len();
+    reserve(bytes, len as usize)?;
     bytes.resize(start + len as usize, 0);
     Ok(window.read_bytes(off, bytes.get_mut(start..).unwrap_or_default())?)
 }

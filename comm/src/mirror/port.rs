@@ -10,7 +10,7 @@
 //! a fresh value in DEVICE_WAIT, and then looks everywhere: what it misses counts BELL again. An empty call is one load that finds its
 //! pair, and one store.
 
-use super::copies::{DEVICE_BYTES, Pairs, load, of_device, parts, publish};
+use super::copies::{DEVICE_BYTES, Pairs, load, of_device, parts, publish, reserve};
 use super::shadow::{DrivenMemory, Owner, Promises, Shadow, Which};
 use super::{Body, DeviceCopy, HostCopy, Lost, Message, Mirror, NotifyOwner, Side};
 use alloc::boxed::Box;
@@ -122,8 +122,9 @@ const CARRIED: &[SectionKind] = &[SectionKind::QUEUES, SectionKind::TABLE, Secti
 const MOST_SECTION: u64 = 16 << 20;
 /// Bytes of a copy at once.
 const PIECE: usize = 64 << 10;
-/// Bytes that carrying takes beside what an offer decides.
-const SPARE: u64 = 256 << 10;
+/// Bytes that carrying takes for each slot, as more than it has outstanding there at both copies, and beside.
+const PER_SLOT: usize = 256;
+const SPARE: usize = 512 << 10;
 
 /// The host's copy behind a port.
 struct PortCopy<P> {
@@ -274,7 +275,7 @@ impl<P: HostPort> PortCopy<P> {
         Ok(())
     }
 
-    /// Has the shadow as long as what is before the heap. `None`: there is not so much memory, or not as much more as carrying takes.
+    /// Has the shadow as long as what is before the heap. `None`: there is not so much memory.
     fn make_room(&mut self, layout: &Layout) -> Option<()> {
         let front = layout.heap().start;
         if self.far.window.len() < front {
@@ -288,10 +289,7 @@ impl<P: HostPort> PortCopy<P> {
                 self.far.window = shadow;
             }
         }
-        // The state of slots, and copies of what is carried.
-        let carried = parts(layout, CARRIED).try_fold(SPARE, |sum, section| sum.checked_add(section.len))?;
-        let more = carried.checked_mul(4)?.checked_add(front)?;
-        Vec::<u8>::new().try_reserve_exact(usize::try_from(more).ok()?).ok()
+        Some(())
     }
 
     fn lay_out(&mut self, layout: &Layout) -> Result<(), Lost> {
@@ -314,6 +312,8 @@ impl<P: HostPort> PortCopy<P> {
             }
         }
         let pairs = Pairs::of(&self.far.window, self.len)?;
+        let slots = pairs.streams.iter().chain(&pairs.of_host).map(|d| d.slots() as usize).sum::<usize>();
+        reserve(&mut Vec::new(), slots.saturating_mul(PER_SLOT).saturating_add(SPARE))?;
         (self.far.streams, self.far.of_host) = (pairs.streams, pairs.of_host);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A copy of a window that is read and written, and not mapped: a shadow of it here, in which its side looks, and the operations that
 //! bring the one up to date from the other.
 
+use super::copies::reserve;
 use super::queue::{Shape, chunk_of, ticket_of};
 use super::{Half, Lost};
 use alloc::vec::Vec;
@@ -81,13 +82,20 @@ impl<M: DrivenMemory> Shadow<M> {
         Self { window: Window::private(len).share(), memory, owner, streams, of_host, unwritten: 0..0, bytes }
     }
 
+    fn resize(&mut self, len: u64) -> Result<(), Lost> {
+        self.bytes.clear();
+        reserve(&mut self.bytes, len as usize)?;
+        self.bytes.resize(len as usize, 0);
+        Ok(())
+    }
+
     /// Writes what was put.
     pub(super) fn hand_over(&mut self) -> Result<(), Lost> {
         let range = core::mem::replace(&mut self.unwritten, 0..0);
         if range.is_empty() {
             return Ok(());
         }
-        self.bytes.resize((range.end - range.start) as usize, 0);
+        self.resize(range.end - range.start)?;
         self.window.read_bytes(range.start, &mut self.bytes)?;
         self.memory.write(range.start, &self.bytes)
     }
@@ -109,9 +117,10 @@ impl<M: DrivenMemory> Shadow<M> {
 
     /// Brings a range of the shadow up to date.
     pub(super) fn pull(&mut self, off: u64, len: u64) -> Result<(), Lost> {
+        self.hand_over()?;
+        self.resize(len)?;
         let mut bytes = core::mem::take(&mut self.bytes);
-        bytes.resize(len as usize, 0);
-        let read = self.read(off, &mut bytes);
+        let read = self.memory.read(off, &mut bytes);
         self.bytes = bytes;
         read?;
         Ok(self.window.write_bytes(off, &self.bytes)?)

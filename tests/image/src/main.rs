@@ -20,7 +20,7 @@ hamr_device_fw::image!(
     task_stack = if cfg!(hamr_bare) { 64 << 10 } else { 256 << 10 },
     claims = 48,
     longest_message = 1 << 20,
-    window = 20 << 20,
+    window = 24 << 20,
     driven = 20 << 20,
     at_start = variant::settings
 );

@@ -78,10 +78,10 @@ impl HostPort for Counted {
     }
 }
 
-struct Rig {
+pub(super) struct Rig {
     driver: Driver<Counted, Shared>,
-    layout: Layout,
-    near: Window<Shared>,
+    pub(super) layout: Layout,
+    pub(super) near: Window<Shared>,
     far: Window<Shared>,
     host: Vec<Requester<Queue<Shared>>>,
     device: Vec<Responder<Queue<Shared>>>,
@@ -130,7 +130,7 @@ impl Rig {
     }
 
     /// A device that serves three streams.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let epoch = Epoch(1);
         let (driver, [near, far], operations, notified) = Self::idle();
         let layout = offer(&near, PLAN, epoch);
@@ -162,6 +162,21 @@ impl Rig {
         if get(&self.near, word::DEVICE_WAIT) & 1 == 1 {
             set(&self.near, word::BELL, get(&self.near, word::BELL) + 1);
         }
+    }
+
+    /// Has one request of STAGING done, and returns its status.
+    pub(super) fn ask(&mut self, kind: u32, off: u64, len: u64) -> u32 {
+        let staging = self.layout.section(SectionKind::STAGING).expect("planned").off;
+        let number = get(&self.near, staging + Staging::NUMBER) + 1;
+        for (at, value) in [(Staging::OFF, off), (Staging::LEN, len)] {
+            self.near.write_bytes(staging + at, &value.to_le_bytes()).expect("inside");
+        }
+        set(&self.near, staging + Staging::NUMBER + 4, kind);
+        set(&self.near, staging + Staging::NUMBER, number);
+        set(&self.near, word::BELL, get(&self.near, word::BELL) + 1);
+        self.steps(MANY);
+        assert_eq!(get(&self.near, staging + Staging::DONE), number);
+        get(&self.near, staging + Staging::DONE + 4)
     }
 
     /// The operations of a step.
@@ -225,6 +240,15 @@ fn a_call_takes_so_many_operations() {
     rig.host[0].release_hot();
 
     rig.steps(1);
+    rig.host[0].submit_hot(ReqHdr::inline(KEY, 48), &[7; 6]);
+    assert_eq!(rig.step(), [request, Pull(line, 48)], "a full slot");
+    rig.reply(0, RepHdr::inline(Status::OK, 48), &[8; 6]);
+    let back: Vec<_> = (0..6).map(|word| Store(line + 8 * word)).collect();
+    assert_eq!(rig.step(), [&[request], &*back, &[reply]].concat(), "and back");
+    assert_eq!(rig.host[0].slots().hot().reply_words(), [8; 6]);
+    rig.host[0].release_hot();
+
+    rig.steps(1);
     let words: [u64; 14] = std::array::from_fn(|i| i as u64 + 1);
     rig.host[0].submit_hot(ReqHdr::in_two_lines(KEY, 112), &words);
     let step = rig.step();
@@ -254,6 +278,27 @@ fn a_call_takes_so_many_operations() {
         rig.host[0].slots().read_reply_chunk(0, &mut back).expect("fits");
         assert_eq!(back, bytes);
         rig.host[0].release_hot();
+    }
+
+    let task = ReqHdr::inline(KEY, 16).with(ReqHdr::EXT | ReqHdr::TICKET);
+    for number in 1..3 {
+        let line = rig.line(0, number);
+        rig.host[0].slots().ticket_slot(0).expect("there").set_req_hdr(task.0);
+        let word = u64::from(Epoch(1).tag()) << 24 | u64::from(number);
+        rig.host[0].submit_ring(task, &[word << 32, 0]);
+        if number == 1 {
+            rig.ring();
+            rig.steps(MANY);
+        } else {
+            let there = [Load(line + REQUEST), Load(line), Load(line + 8), request];
+            assert_eq!(rig.step(), there, "a task, behind a look at the hot slot");
+        }
+        rig.reply(0, none, &[]);
+        let step = rig.step();
+        assert_eq!(step.last(), Some(&Store(line + REPLY)), "that ends in its slot");
+        assert_eq!(step.iter().filter(|op| !matches!(op, Load(_))).count(), 1, "{step:?}");
+        assert!(rig.host[0].ring_reply(u64::from(number) - 1).is_some());
+        rig.steps(1);
     }
 }
 
@@ -344,43 +389,30 @@ fn staging_is_served() {
     let mut rig = Rig::new();
     let staging = rig.layout.section(SectionKind::STAGING).expect("planned").off;
     let heap = rig.layout.heap();
-    let mut number = 0;
-    let mut ask = |rig: &mut Rig, kind, off: u64, len: u64| {
-        number += 1;
-        for (at, value) in [(Staging::OFF, off), (Staging::LEN, len)] {
-            rig.near.write_bytes(staging + at, &value.to_le_bytes()).expect("inside");
-        }
-        set(&rig.near, staging + Staging::NUMBER + 4, kind);
-        set(&rig.near, staging + Staging::NUMBER, number);
-        set(&rig.near, word::BELL, get(&rig.near, word::BELL) + 1);
-        rig.steps(MANY);
-        assert_eq!(get(&rig.near, staging + Staging::DONE), number);
-        get(&rig.near, staging + Staging::DONE + 4)
-    };
     rig.near.write_bytes(staging + Staging::DATA, &[9; 1000]).expect("inside");
-    assert_eq!(ask(&mut rig, Staging::PUT, heap.start + 8, 1000), Staging::OK);
+    assert_eq!(rig.ask(Staging::PUT, heap.start + 8, 1000), Staging::OK);
     let mut bytes = [0; 1000];
     rig.far.read_bytes(heap.start + 8, &mut bytes).expect("inside");
     assert_eq!(bytes, [9; 1000]);
     rig.near.write_bytes(staging + Staging::DATA, &[0; 1000]).expect("inside");
-    assert_eq!(ask(&mut rig, Staging::GET, heap.start + 8, 1000), Staging::OK);
+    assert_eq!(rig.ask(Staging::GET, heap.start + 8, 1000), Staging::OK);
     rig.near.read_bytes(staging + Staging::DATA, &mut bytes).expect("inside");
     assert_eq!(bytes, [9; 1000]);
     for (off, len) in
         [(heap.start - 8, 8), (heap.end - 8, 16), (heap.start, 1025), (u64::MAX, 8), (heap.start, u64::MAX), (0, 8)]
     {
         for kind in [Staging::PUT, Staging::GET] {
-            assert_eq!(ask(&mut rig, kind, off, len), Staging::NO_RANGE, "{off:#x}, {len:#x}");
+            assert_eq!(rig.ask(kind, off, len), Staging::NO_RANGE, "{off:#x}, {len:#x}");
         }
     }
-    assert_eq!(ask(&mut rig, 9, heap.start, 8), Staging::NO_RANGE);
+    assert_eq!(rig.ask(9, heap.start, 8), Staging::NO_RANGE);
     let log = rig.layout.section(SectionKind::LOG).expect("planned").off;
     set(&rig.far, log, 77);
     rig.far.write_bytes(log + 64, &[3; 77]).expect("inside");
-    assert_eq!(ask(&mut rig, Staging::SHOW, SectionKind::LOG.0.into(), 0), Staging::OK);
+    assert_eq!(rig.ask(Staging::SHOW, SectionKind::LOG.0.into(), 0), Staging::OK);
     rig.near.read_bytes(log + 64, &mut bytes[..77]).expect("inside");
     assert!(bytes[..77] == [3; 77] && get(&rig.near, log) == 77);
-    assert_eq!(ask(&mut rig, Staging::SHOW, SectionKind::HEAP.0.into(), 0), Staging::NO_RANGE);
+    assert_eq!(rig.ask(Staging::SHOW, SectionKind::HEAP.0.into(), 0), Staging::NO_RANGE);
 }
 
 /// What is no offer for it, the device refuses, and takes the next.
