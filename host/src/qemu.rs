@@ -18,7 +18,7 @@ use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
 use crate::link::{Link, Protocol};
 use crate::mapping::{map_two, map_window};
-use crate::memfd::{make_host_memory, make_window};
+use crate::memfd::{make_device_memory, make_host_memory, make_window};
 use crate::process::{Memory, Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::{Error, ImageFile, Target};
@@ -118,13 +118,16 @@ impl Launcher for QemuLauncher {
             let whole = map_window(&memfd, len, true)?;
             let window =
                 whole.part(off, bytes).map_err(|e| Error::Launch { device: device.into(), why: e.to_string() })?;
-            let card = Card { memfd, len, host_memory: None, peer: ALONE, rank_doorbells: [].into() };
+            let card =
+                Card { memfd, len, host_memory: None, main_memory: None, peer: ALONE, rank_doorbells: [].into() };
             return self.start_over(request, Memory::Part, window, Arc::new(Doorbells::new()?), card);
         }
+        let mut main_memory = None;
         if request.drives
             && let Some(image) = request.image
         {
             check_own_memory(device, image, window_len)?;
+            main_memory = Some(make_device_memory(device, machine.memory_len())?);
         }
         // What a card's memory must be. No code touches the memory behind the window, so it takes
         // no room.
@@ -143,7 +146,7 @@ impl Launcher for QemuLauncher {
                 (map_two(&memfd, card, Some(&memory), len, true)?, Some((memory, len)))
             }
         };
-        let card = Card { memfd, len: card, host_memory, peer: ALONE, rank_doorbells: [].into() };
+        let card = Card { memfd, len: card, host_memory, main_memory, peer: ALONE, rank_doorbells: [].into() };
         self.start_over(request, Memory::File(card.memfd.clone()), window, Arc::new(Doorbells::new()?), card)
     }
 
@@ -169,12 +172,7 @@ impl Launcher for QemuLauncher {
         &Protocol::CHOICES
     }
 
-    fn window_of(
-        &self,
-        argument: &str,
-        image: &ImageFile,
-        protocol: Option<Protocol>,
-    ) -> Result<Option<u64>, Error> {
+    fn window_of(&self, argument: &str, image: &ImageFile, protocol: Option<Protocol>) -> Result<Option<u64>, Error> {
         match self.find(argument)?.window {
             Place::Card if protocol != Some(Protocol::DeviceDriven) => Ok(None),
             _ => image.reserved_window().map(|window| Some(window.end - window.start)),
@@ -190,7 +188,8 @@ impl Launcher for QemuLauncher {
         // The image finds its rank by this number.
         let peer = home.rank.0 as u16 + 1;
         let rank_doorbells = home.rank_doorbells;
-        let card = Card { memfd: home.world, len: home.world_len, host_memory: None, peer, rank_doorbells };
+        let card =
+            Card { memfd: home.world, len: home.world_len, host_memory: None, main_memory: None, peer, rank_doorbells };
         self.start_over(request, Memory::World, home.window, home.doorbells, card)
     }
 }
@@ -201,6 +200,8 @@ struct Card {
     len: u64,
     /// A second card's, for what the host polls, and its bytes.
     host_memory: Option<(OwnedFd, u64)>,
+    /// The machine's own, of one that drives this card's; its heap outlives it.
+    main_memory: Option<OwnedFd>,
     peer: u16,
     /// Of a rank: what ranks notify each other by.
     rank_doorbells: Arc<[OwnedFd]>,
@@ -235,7 +236,15 @@ impl QemuLauncher {
                 return Err(Error::Launch { device: name.clone(), why });
             }
             let host_memory = card.host_memory.as_ref().map(|(memory, len)| (memory.as_fd(), *len));
-            let run = Run { device: &name, image: &image.path, memory_len: card.len, host_memory, peer: card.peer };
+            let main_memory = card.main_memory.as_ref().map(AsFd::as_fd);
+            let run = Run {
+                device: &name,
+                image: &image.path,
+                memory_len: card.len,
+                host_memory,
+                main_memory,
+                peer: card.peer,
+            };
             let cpu = cpu.map(|cpu| (cpu, limit.min(VCPU_TIMEOUT)));
             start(&machine, &run, image, &card, &theirs, cpu)
         };

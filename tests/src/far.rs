@@ -11,12 +11,10 @@ use hamr::tcp::TcpLauncher;
 use hamr::{
     CallError, Error, Image, LaunchRequest, Launcher, LoopbackLauncher, Node, Options, Pending, ShmLauncher, Target,
 };
-use hamr_comm::abi::ids::Isa;
 use hamr_tests_kernels::{append, echo};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::fs::File;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -83,18 +81,12 @@ impl Launcher for Seen {
         devices::runtime().target(argument)
     }
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
-        if request.drives
-            && let Some(name) = request.argument.strip_prefix("qemu:")
-        {
-            return launch_over_memory(name, request);
-        }
         let (launcher, argument) = Self::inner(request.argument);
-        let request = LaunchRequest { argument, ..*request };
-        let link = launcher.launch(&request)?;
+        let link = launcher.launch(&LaunchRequest { argument, ..*request })?;
         if request.drives {
-            keep_own(&request, 0);
+            keep_own(request, own_window(request)?);
         } else {
-            keep(&*link, &request);
+            keep(&*link, request);
         }
         Ok(link)
     }
@@ -103,26 +95,15 @@ impl Launcher for Seen {
     }
 }
 
-/// Starts a machine that drives its host's memory, and whose own main memory a test looks into.
-fn launch_over_memory(name: &str, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
-    let machine = *Machine::ALL.iter().find(|machine| machine.name == name).expect("a machine");
-    let memory = memfd_create("hamr-device:memory", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("memory");
-    ftruncate(&memory, machine.memory_len()).expect("so long");
-    fcntl_add_seals(&memory, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL).expect("sealed");
-    // It stays open, for the next epoch's machine too.
-    let (process, number) = (std::process::id(), memory.into_raw_fd());
-    let path = format!("/proc/{process}/fd/{number}");
-    let backend = format!("memory-backend-file,id=ram,mem-path={path},size={}M,share=on", machine.memory).leak();
-    let args = [machine.args, &["-object", backend]].concat().leak();
-    let over = Machine { args, machine: format!("{},memory-backend=ram", machine.machine).leak(), ..machine };
-    let link = QemuLauncher::machine(over).launch(&LaunchRequest { argument: "", ..*request })?;
-    let begins = match machine.isa {
-        Isa::RISCV64 => RAM,
-        Isa::AARCH64 => 0x4000_0000,
+/// Where a device that drives its host's memory has its window in the memory that its launcher has made for it.
+fn own_window(request: &LaunchRequest<'_>) -> Result<u64, Error> {
+    let Some(name) = request.argument.strip_prefix("qemu:") else { return Ok(0) };
+    let begins = match name {
+        "riscv64" => RAM,
+        "aarch64" => 0x4000_0000,
         _ => 0,
     };
-    keep_own(request, request.image.expect("it takes one").reserved_window()?.start - begins);
-    Ok(link)
+    Ok(request.image.expect("it takes one").reserved_window()?.start - begins)
 }
 
 /// Starts the same devices, whose memory their host reads and writes.

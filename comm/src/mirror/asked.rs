@@ -2,7 +2,6 @@
 
 use super::{Body, Lost, Message};
 use alloc::collections::VecDeque;
-use alloc::format;
 
 /// Bytes of the longest look.
 pub const MOST_LOOK: u32 = 1 << 15;
@@ -19,7 +18,7 @@ pub(super) struct Asked(VecDeque<Range>);
 impl Asked {
     pub(super) fn put(&mut self, off: u64, len: u32) -> Result<(), Lost> {
         if len > MOST_LOOK || self.0.len() >= MOST_LOOKS {
-            return Err(Lost(format!(
+            return Err(Lost::of(format_args!(
                 "expected at most {MOST_LOOKS} looks at {MOST_LOOK} bytes, got one more at {len}"
             )));
         }
@@ -40,7 +39,9 @@ impl Asked {
     ) -> Result<bool, Lost> {
         let Some((off, len)) = self.0.pop_front() else { return Ok(false) };
         if off.checked_add(len.into()).is_none_or(|end| end > heap) {
-            return Err(Lost(format!("expected a look before the heap at {heap:#x}, got {len} bytes at {off:#x}")));
+            return Err(Lost::of(format_args!(
+                "expected a look before the heap at {heap:#x}, got {len} bytes at {off:#x}"
+            )));
         }
         message.body = Body::Seen(off);
         message.bytes.clear();

@@ -8,7 +8,6 @@ use super::queue::{Replies, Requests};
 use super::{Body, DeviceSide, Half, Lost, Message, Side};
 use crate::am::MAX_QUEUES;
 use crate::handshake::HostHandshake;
-use alloc::format;
 #[cfg(not(hamr_bare))]
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -28,13 +27,13 @@ use hamr_shared_abi::window::{OutOfWindow, Queue, Window};
 
 impl From<OutOfWindow> for Lost {
     fn from(e: OutOfWindow) -> Self {
-        Self(format!("{e}"))
+        Self::of(format_args!("{e}"))
     }
 }
 
 impl From<LayoutError> for Lost {
     fn from(e: LayoutError) -> Self {
-        Self(format!("expected a window with a layout, found {e:?}"))
+        Self::of(format_args!("expected a window with a layout, found {e:?}"))
     }
 }
 
@@ -86,7 +85,7 @@ fn words_of_rings(layout: &Layout) -> impl Iterator<Item = u64> {
 
 /// Has room for so many bytes more, as far as there is memory.
 pub(super) fn reserve(bytes: &mut Vec<u8>, more: usize) -> Result<(), Lost> {
-    bytes.try_reserve(more).map_err(|_| Lost(format!("expected memory for {more} bytes, there is less")))
+    bytes.try_reserve(more).map_err(|_| Lost::of(format_args!("expected memory for {more} bytes, there is less")))
 }
 
 /// Appends a range of the window.
@@ -117,7 +116,7 @@ fn write<'b, K>(
 }
 
 fn misfits(got: usize) -> Lost {
-    Lost(format!("expected the bytes of a window's sections, got {got} more or fewer"))
+    Lost::of(format_args!("expected the bytes of a window's sections, got {got} more or fewer"))
 }
 
 /// Without what is behind them.
@@ -139,13 +138,13 @@ impl Pairs {
     pub(super) fn of<K>(window: &Window<K>, len: u64) -> Result<Self, Lost> {
         let layout = Layout::of_front(window, len)?;
         if layout.split() != Split::NONE {
-            return Err(Lost(format!(
+            return Err(Lost::of(format_args!(
                 "expected coherent placement behind a mirror, got split by {}",
                 layout.split().distance()
             )));
         }
         if layout.queues() > MAX_QUEUES as u32 {
-            return Err(Lost(format!("expected at most {MAX_QUEUES} queue pairs, got {}", layout.queues())));
+            return Err(Lost::of(format_args!("expected at most {MAX_QUEUES} queue pairs, got {}", layout.queues())));
         }
         let streams = (0..layout.queues()).map(|i| layout.queue(window, i)).collect::<Result<_, _>>()?;
         let tasks = TasksLayout::read(&layout, window).ok();
@@ -173,7 +172,7 @@ impl Pairs {
 
 /// A message of a queue pair that there is not, or that does not fit.
 fn misfit(half: &Half) -> Lost {
-    Lost(format!("expected a slot of this window, got slot {} of queue pair {}", half.slot, half.queue))
+    Lost::of(format_args!("expected a slot of this window, got slot {} of queue pair {}", half.slot, half.queue))
 }
 
 /// The next message of any queue pair.
@@ -521,9 +520,10 @@ impl<K: Clone> DeviceCopy<K> {
     fn lay_out(&mut self, bytes: &[u8]) -> Result<(), Lost> {
         let window = &self.window;
         if self.epoch != 0 && !HostHandshake::has_acknowledged(window, Epoch(self.epoch)) {
-            return Err(Lost(format!("expected no offer before the device has left epoch {}", self.epoch)));
+            return Err(Lost::of(format_args!("expected no offer before the device has left epoch {}", self.epoch)));
         }
-        let short = || Lost(format!("expected an offer of at least {PREAMBLE_BYTES} bytes, got {}", bytes.len()));
+        let short =
+            || Lost::of(format_args!("expected an offer of at least {PREAMBLE_BYTES} bytes, got {}", bytes.len()));
         let (front, rest) = bytes.split_at_checked(PREAMBLE_BYTES as usize).ok_or_else(short)?;
         let word_of = |off: u64| {
             let bytes = front.get(off as usize..).and_then(<[u8]>::first_chunk::<4>);
@@ -650,7 +650,9 @@ impl<K: Clone> Side for DeviceCopy<K> {
             Body::Offer => self.lay_out(&message.bytes)?,
             Body::HostWord(off @ (word::HOST_STATE | word::OPEN_QUEUES), value) => publish(&self.window, off, value)?,
             Body::HostWord(off, value) if self.words.contains(&off) => publish(&self.window, off, value)?,
-            Body::HostWord(off, _) => return Err(Lost(format!("expected a word of the host, got offset {off:#x}"))),
+            Body::HostWord(off, _) => {
+                return Err(Lost::of(format_args!("expected a word of the host, got offset {off:#x}")));
+            }
             Body::Half(half) => return self.put_half(&half, &message.bytes).map(|_| ()),
             Body::Look(off, len) => return self.looks.put(off, len),
             Body::None | Body::State(..) | Body::Seen(_) | Body::Renew | Body::Renewed(_) | Body::Ended => {

@@ -50,6 +50,13 @@ use hamr_shared_abi::slot::{INLINE_WORDS, SECOND_WORDS};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost(pub String);
 
+impl Lost {
+    /// With this text, which an image has nobody to show to.
+    fn of(text: core::fmt::Arguments<'_>) -> Self {
+        Self(if cfg!(hamr_bare) { String::new() } else { alloc::fmt::format(text) })
+    }
+}
+
 /// One of the two sides of a [`Mirror`].
 pub trait Side {
     /// Moves the next message for the other side into `message`. False: there is none now.

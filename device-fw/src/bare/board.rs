@@ -1,9 +1,9 @@
 //! The [`Board`] that the serve loop runs on, made of a [`BareBoard`] that has started.
 
-use super::runtime::{Found, HostDoorbell, RUNTIME};
-use super::{BareBoard, Hardware, isa};
 #[cfg(feature = "driven")]
 use super::driven;
+use super::runtime::{Found, HostDoorbell, RUNTIME};
+use super::{BareBoard, Hardware, isa};
 use super::{doorbell, logging, memory, tick};
 use crate::Board;
 use crate::arch::{self, SPIN_ROUNDS, TimedSleep};

@@ -80,7 +80,8 @@ fn is_to_drive(hardware: &mut Hardware) -> bool {
     if super::world::is_rank() {
         return false;
     }
-    let load = |window: &hamr_comm::abi::window::DeviceWindow<()>, off| window.word(off).map_or(0, |word| word.observe());
+    let load =
+        |window: &hamr_comm::abi::window::DeviceWindow<()>, off| window.word(off).map_or(0, |word| word.observe());
     let mut rounds = 0;
     while load(&hardware.window, 0) != MAGIC {
         hardware.timed_sleep.idle(rounds);

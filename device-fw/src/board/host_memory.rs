@@ -1,6 +1,7 @@
 //! The host's memory, where the image that drives it maps it.
 
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
 use hamr_comm::abi::sync::Order;
 use hamr_comm::abi::window::DeviceWindow;
@@ -16,6 +17,11 @@ pub struct HostMemory<K, F> {
 impl<K: Clone, F: Order> HostMemory<K, F> {
     pub(crate) fn new(memory: DeviceWindow<K>) -> Self {
         Self { memory, has_stored: false, order: PhantomData }
+    }
+
+    /// Where it is, and its length.
+    pub fn place(&self) -> (NonNull<u8>, u64) {
+        (self.memory.address(), self.memory.len())
     }
 
     fn fence(order: Ordering) {

@@ -8,12 +8,12 @@ use hamr_comm::am::{Activity, ControlHandoff};
 
 #[cfg(hamr_machine)]
 pub(crate) mod bare_board;
+#[cfg(any(not(hamr_bare), all(hamr_machine, feature = "driven")))]
+mod host_memory;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))))]
 mod uart16550;
 #[cfg(hamr_machine)]
 pub(crate) mod window;
-#[cfg(any(not(hamr_bare), all(hamr_machine, feature = "driven")))]
-mod host_memory;
 #[cfg(any(not(hamr_bare), all(hamr_machine, feature = "driven")))]
 pub use host_memory::HostMemory;
 

@@ -8,9 +8,9 @@
 //! Elsewhere are only what the linker defines (`trace`), and the variable of each thread whose
 //! address tells the writers of logs apart (`logging`).
 
-use super::{HostedDriving, Process};
 use super::doorbells::ProcessDoorbells;
 use super::map::Mapping;
+use super::{HostedDriving, Process};
 use crate::Device;
 #[cfg(hamr_image)]
 use crate::log::LoggerState;

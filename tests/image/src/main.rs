@@ -3,9 +3,14 @@
 #![no_std]
 #![no_main]
 
+#[cfg(all(hamr_bare, target_arch = "riscv64"))]
+extern crate alloc;
+
 #[cfg(hamr_bare)]
 mod board;
 mod driver;
+#[cfg(all(hamr_bare, target_arch = "riscv64"))]
+mod edu;
 mod marks;
 mod variant;
 

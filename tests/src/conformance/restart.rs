@@ -111,7 +111,7 @@ pub fn a_stopped_device_refuses(open: Open) {
     }
     assert_eq!(stream.outstanding(), 0);
     match node.read(data.ptr()) {
-        // What drives its host's memory has its heap for itself.
+        // What drives its host's memory has its heap for itself, and gives nothing out of it without an image.
         Err(Error::Buffer { why: BufferError::Unreachable, .. }) if is_driven(&node) => {}
         read => assert_eq!(read.expect("the memory is the host's"), [3; 4]),
     }

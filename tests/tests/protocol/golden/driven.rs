@@ -1,10 +1,10 @@
 //! A window that a device drives.
 
 use super::golden;
-use crate::device_driven::Rig;
 use hamr_comm::abi::preamble::{HOST_WORDS, SECTIONS, word};
 use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::staging::Staging;
+use hamr_tests::driving::Rig;
 
 #[test]
 fn an_offer_and_a_put() {
