@@ -6,15 +6,16 @@
 //! tests.
 //!
 //! Features: `tasks`, handlers on stacks of their own, which wait; `claims`, what these keep from others; `world`, calls between
-//! ranks; `modules`, handlers loaded at run time; `postcard`, the hook of `#[migratable(postcard)]`; `defmt` and `tracing`, where
+//! ranks; `modules`, handlers loaded at run time; `driven`, images
+//! without an operating system that drive their host's memory; `postcard`, the hook of `#[migratable(postcard)]`; `defmt` and `tracing`, where
 //! handlers' logs go. Pages named `docs/…` are in the repository.
 //!
 //! Who may depend on it: everything above (`hamr`, `hamr-device-fw`, handler crates). It depends on
-//! `hamr-shared-abi` and its own macros. No allocation outside `cfg(hosted)`; `unsafe` only in
+//! `hamr-shared-abi` and its own macros. No allocation outside of hosted builds and `driven`; `unsafe` only in
 //! [`registry`].
 #![no_std]
 
-#[cfg(not(hamr_bare))]
+#[cfg(any(not(hamr_bare), feature = "driven"))]
 extern crate alloc;
 #[cfg(not(hamr_bare))]
 extern crate std;
@@ -36,7 +37,7 @@ pub mod host;
 mod host_call;
 mod log;
 pub mod migrate;
-#[cfg(not(hamr_bare))]
+#[cfg(any(not(hamr_bare), feature = "driven"))]
 pub mod mirror;
 #[cfg(feature = "modules")]
 pub mod module;

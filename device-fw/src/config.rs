@@ -13,8 +13,13 @@ pub struct Config {
     /// Bytes of the longest arguments and result of a call, for which bare metal reserves memory: 16 KiB
     /// at least, and 1 GiB at most. Hosted, they may be as long as the window.
     pub longest_message: usize,
-    /// Bytes of memory for the window, in whole pages of 4 KiB: on a board without a card, where bare metal reserves it. 0: none.
+    /// Bytes of memory for the window, in whole pages of 4 KiB, where bare metal reserves it: on a board without a card, and of an
+    /// image that drives its host's memory. 0: none.
     pub window: usize,
+    /// Bytes of memory for what carries between the host's memory and that window: some more than twice what a host lays out before
+    /// the heap. 0: the image drives no memory.
+    #[cfg(feature = "driven")]
+    pub driven: usize,
     /// Bytes of memory for modules, in whole pages of 4 KiB: what bare metal reserves. Hosted, a module
     /// may be no longer.
     #[cfg(feature = "modules")]
@@ -42,6 +47,8 @@ impl Config {
         longest_call_ms: 0,
         longest_message: MAX_MESSAGE,
         window: 0,
+        #[cfg(feature = "driven")]
+        driven: 0,
         #[cfg(feature = "modules")]
         modules: if cfg!(hamr_bare) { 256 << 10 } else { 64 << 20 },
         // A system maps a stack's pages when they are used first; bare metal has all of them.

@@ -160,7 +160,8 @@ impl<'s, B: Board> Device<'s, B> {
                 | doorbell
                 | if self.longest_message > MAX_MESSAGE { feature::LONG_VALUES } else { 0 }
                 | if self.board.logs() { feature::LOGS } else { 0 }
-                | if self.board.is_rank() { feature::WORLD } else { 0 },
+                | if self.board.is_rank() { feature::WORLD } else { 0 }
+                | if self.board.is_driver() { feature::DRIVEN } else { 0 },
             board: self.board.name(),
             memory: self.board.memory(),
             pid: self.board.pid(),
@@ -314,7 +315,7 @@ impl<'s, B: Board> Device<'s, B> {
     }
 
     /// [`Self::serve`] as long as `goes_on` returns true, which it is asked between two rounds.
-    #[cfg(not(hamr_bare))]
+    #[cfg(any(not(hamr_bare), feature = "driven"))]
     pub fn serve_while(&mut self, mut goes_on: impl FnMut() -> bool) {
         while goes_on() {
             self.round();

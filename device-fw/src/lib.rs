@@ -15,7 +15,8 @@
 //! [`Board`] and calls [`Device::poll`]; it leaves the feature `image` off (`docs/porting.md`).
 //!
 //! Features: `image` (default), boot code, traps, panic handler and boards of bare-metal images; `tasks`, handlers that wait;
-//! `claims`, what these keep from others, `world`, ranks, and `modules`, handlers loaded at run time, of bare-metal images.
+//! `claims`, what these keep from others, `world`, ranks, `modules`, handlers loaded at run time, and `driven`,
+//! images that drive their host's memory, of bare-metal images.
 //! Pages named `docs/…` are in the repository.
 //!
 //! Only images depend on this crate. It depends on `hamr-comm`.
@@ -27,6 +28,8 @@
 // and `bare/console.rs` declare with the same signatures. Fault paths call the last two at any time;
 // `BareBoard` asks for functions without state.
 
+#[cfg(all(hamr_machine, feature = "driven"))]
+extern crate alloc;
 #[cfg(not(hamr_bare))]
 extern crate std;
 
@@ -41,6 +44,8 @@ pub mod board;
 mod config;
 mod crash;
 mod device;
+#[cfg(any(not(hamr_bare), all(hamr_machine, feature = "driven")))]
+mod driving;
 #[cfg(any(
     not(hamr_bare),
     all(
@@ -167,6 +172,14 @@ macro_rules! __module_memory {
     ($($field:ident = $value:expr),*) => {};
 }
 
+/// Without the feature `driven` nothing carries.
+#[cfg(all(hamr_bare, not(feature = "driven")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __driver_memory {
+    ($($field:ident = $value:expr),*) => {};
+}
+
 /// Room for what tasks claim.
 #[cfg(all(hamr_bare, feature = "claims"))]
 #[doc(hidden)]
@@ -198,6 +211,7 @@ macro_rules! __entry_point {
     ([$board:ty] $($field:ident = $value:expr),*) => {
         $crate::__task_stacks!($($field = $value),*);
         $crate::__module_memory!($($field = $value),*);
+        $crate::__driver_memory!($($field = $value),*);
         /// Called by the runtime's boot code.
         #[unsafe(no_mangle)]
         fn __hamr_main() -> ! {

@@ -27,6 +27,9 @@ pub struct LaunchRequest<'a> {
     /// Where memory of the host's is wanted for what the host polls, counted from the window's start, and its bytes; of a
     /// launcher that [has](Launcher::has_host_memory) such.
     pub host_memory: Option<(u64, u64)>,
+    /// The device is to drive the window: it does not serve it, but as long a one of its own. Of a launcher whose
+    /// [protocols](Launcher::protocols) have [`Protocol::DeviceDriven`].
+    pub drives: bool,
     /// Run the device's dispatcher on this processor.
     pub cpu: Option<usize>,
     /// How long another process may take to answer that has a part in the start.
@@ -77,18 +80,23 @@ pub trait Launcher: Send + Sync {
     }
     /// How calls can come to these devices; the first is what they have unless [`crate::Options::protocol`] says another.
     fn protocols(&self) -> &'static [Protocol] {
-        &Protocol::CHOICES
+        &Protocol::OF_ALL
     }
     /// Can their links have memory of the host's behind the window, for what the host polls?
     fn has_host_memory(&self) -> bool {
         false
     }
-    /// Bytes of the window, where it is in the image's own memory (`image!(window = …)`). Options whose sizes are the defaults become
+    /// Bytes of the window, where it is in the image's own memory (`image!(window = …)`), as it is where this is to come by `protocol`. Options whose sizes are the defaults become
     /// those for it ([`crate::Options::for_window`]).
     ///
     /// # Errors
     /// The image's file cannot be read any more.
-    fn window_of(&self, _argument: &str, _image: &ImageFile) -> Result<Option<u64>, Error> {
+    fn window_of(
+        &self,
+        _argument: &str,
+        _image: &ImageFile,
+        _protocol: Option<Protocol>,
+    ) -> Result<Option<u64>, Error> {
         Ok(None)
     }
     /// Do these devices run the handlers of this program, in this process, as ranks of a world?

@@ -29,6 +29,11 @@ pub(crate) fn make_host_memory(window: impl AsFd, len: u64) -> Result<OwnedFd, E
     make(&format!("{HOST_PREFIX}{}", facts.st_ino), len)
 }
 
+/// The same for what a device has of its own, that drives a window of this process, which does not map it.
+pub(crate) fn make_device_memory(device: &str, len: u64) -> Result<OwnedFd, Error> {
+    make(&format!("hamr-device:{device}"), len)
+}
+
 fn make(name: &str, len: u64) -> Result<OwnedFd, Error> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = rustix::fs::memfd_create(name, flags).map_err(Error::os("making a memfd"))?;

@@ -9,6 +9,7 @@ use hamr_comm::abi::layout::{Layout, Placement, Plan, PlanError};
 use hamr_comm::abi::preamble::FOR_EVER;
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::{LogLevel, RingHeader};
+use hamr_comm::abi::staging::Staging;
 use hamr_comm::abi::tasks::MAX_TASKS;
 use hamr_comm::handshake::IdlePolicy;
 use hamr_comm::registry::Table;
@@ -143,7 +144,8 @@ impl Default for Options {
 
 impl Options {
     /// Options for a device whose window has `bytes`, such as that of a microcontroller: other sections take at most half of it, as far
-    /// as they can, and the heap the rest. Tasks cannot call the host, and in a window below some 64 KiB the device's log lines are lost.
+    /// as they can, and the heap the rest. Where they have not their default sizes, tasks cannot call the host; in a window below some 64 KiB
+    /// the device's log lines are lost.
     ///
     /// Bytes of each section, in order, each rounded up to 64. *n* is `streams` + `tasks` + 2: the control stream is one, and calls to the
     /// host, or threads beyond the streams, have another; *s* is `ring` + `tickets`:
@@ -166,6 +168,10 @@ impl Options {
     /// # Errors
     /// The window is shorter than the least.
     pub fn for_window(bytes: u64) -> Result<Self, Error> {
+        Self::sized(bytes, None)
+    }
+
+    fn sized(bytes: u64, protocol: Option<Protocol>) -> Result<Self, Error> {
         const LEAST: (u32, u32, u32, u32, u64, u64) = (1, 8, 1, 64, 1536, 0);
         let pages = bytes & !4095;
         let of = |(streams, ring, tickets, chunk, table, log)| Self {
@@ -177,6 +183,7 @@ impl Options {
             log,
             tasks: 0,
             heap: 0,
+            protocol,
             ..Self::default()
         };
         let with = |options: &Self, heap| Self { heap, ..options.clone() };
@@ -184,7 +191,8 @@ impl Options {
         let halves =
             [(8, 128, 8, 1024, 64 << 10, 64 << 10), (4, 32, 4, 256, 16 << 10, 8 << 10), (2, 16, 2, 128, 4096, 1024)];
         let fits = |options: &Self| begins(options).is_ok_and(|at| at <= pages / 2);
-        let options = halves.into_iter().map(of).find(fits).unwrap_or_else(|| of(LEAST));
+        let whole = [Self { heap: 0, protocol, ..Self::default() }].into_iter();
+        let options = whole.chain(halves.into_iter().map(of)).find(fits).unwrap_or_else(|| of(LEAST));
         // How long it is decides where sections begin, the heap too.
         let rest = |heap| {
             let rest = with(&options, pages.checked_sub(begins(&with(&options, heap)).ok()?)?);
@@ -213,7 +221,7 @@ impl Options {
             return Ok(self);
         }
         let Self { streams, ring, tickets, chunk, tasks, host_chunk, table, log, heap, segment, .. } =
-            Self::for_window(bytes)?;
+            Self::sized(bytes, self.protocol)?;
         Ok(Self { streams, ring, tickets, chunk, tasks, host_chunk, table, log, heap, segment, ..self })
     }
 
@@ -288,7 +296,8 @@ impl Options {
             (Some(Protocol::Split), false) => Placement::OneMemory,
             _ => Placement::Coherent,
         };
-        Plan { placement, ..self.plan() }
+        let staging = if self.protocol == Some(Protocol::DeviceDriven) { Staging::BYTES } else { 0 };
+        Plan { placement, staging, ..self.plan() }
     }
 }
 

@@ -426,6 +426,7 @@ mod tests {
             window_len: 4096,
             heap_off: 4096,
             host_memory: None,
+            drives: false,
             cpu: None,
             start_deadline: SOON,
             silence: SOON,

@@ -16,9 +16,9 @@
 
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher, no_argument};
-use crate::link::Link;
+use crate::link::{Link, Protocol};
 use crate::mapping::{map_two, map_window};
-use crate::memfd::{make_host_memory, make_window};
+use crate::memfd::{make_device_memory, make_host_memory, make_window};
 use crate::process::{Memory, Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::{Error, ImageFile, Target};
@@ -102,9 +102,10 @@ impl Launcher for QemuLauncher {
         let &LaunchRequest { device, argument, window_len, .. } = request;
         let machine = self.find(argument)?;
         if let Place::Memory(base) = machine.window {
-            if request.host_memory.is_some() {
+            if request.host_memory.is_some() || request.drives {
                 let expected = format!("one of mapped, host-driven for {device}");
-                return Err(Error::InvalidConfig { option: "Options::protocol", expected, got: "split".into() });
+                let got = if request.drives { Protocol::DeviceDriven } else { Protocol::Split };
+                return Err(Error::InvalidConfig { option: "Options::protocol", expected, got: got.to_string() });
             }
             if !cfg!(target_arch = "x86_64") {
                 // Its one processor has no fences in QEMU (docs/devices.md).
@@ -117,8 +118,16 @@ impl Launcher for QemuLauncher {
             let whole = map_window(&memfd, len, true)?;
             let window =
                 whole.part(off, bytes).map_err(|e| Error::Launch { device: device.into(), why: e.to_string() })?;
-            let card = Card { memfd, len, host_memory: None, peer: ALONE, rank_doorbells: [].into() };
+            let card =
+                Card { memfd, len, host_memory: None, main_memory: None, peer: ALONE, rank_doorbells: [].into() };
             return self.start_over(request, Memory::Part, window, Arc::new(Doorbells::new()?), card);
+        }
+        let mut main_memory = None;
+        if request.drives
+            && let Some(image) = request.image
+        {
+            check_own_memory(device, image, window_len)?;
+            main_memory = Some(make_device_memory(device, machine.memory_len())?);
         }
         // What a card's memory must be. No code touches the memory behind the window, so it takes
         // no room.
@@ -137,7 +146,7 @@ impl Launcher for QemuLauncher {
                 (map_two(&memfd, card, Some(&memory), len, true)?, Some((memory, len)))
             }
         };
-        let card = Card { memfd, len: card, host_memory, peer: ALONE, rank_doorbells: [].into() };
+        let card = Card { memfd, len: card, host_memory, main_memory, peer: ALONE, rank_doorbells: [].into() };
         self.start_over(request, Memory::File(card.memfd.clone()), window, Arc::new(Doorbells::new()?), card)
     }
 
@@ -159,10 +168,14 @@ impl Launcher for QemuLauncher {
         Ok(Some(Box::new(Self { machines })))
     }
 
-    fn window_of(&self, argument: &str, image: &ImageFile) -> Result<Option<u64>, Error> {
+    fn protocols(&self) -> &'static [Protocol] {
+        &Protocol::CHOICES
+    }
+
+    fn window_of(&self, argument: &str, image: &ImageFile, protocol: Option<Protocol>) -> Result<Option<u64>, Error> {
         match self.find(argument)?.window {
-            Place::Card => Ok(None),
-            Place::Memory(_) => image.reserved_window().map(|window| Some(window.end - window.start)),
+            Place::Card if protocol != Some(Protocol::DeviceDriven) => Ok(None),
+            _ => image.reserved_window().map(|window| Some(window.end - window.start)),
         }
     }
 
@@ -175,7 +188,8 @@ impl Launcher for QemuLauncher {
         // The image finds its rank by this number.
         let peer = home.rank.0 as u16 + 1;
         let rank_doorbells = home.rank_doorbells;
-        let card = Card { memfd: home.world, len: home.world_len, host_memory: None, peer, rank_doorbells };
+        let card =
+            Card { memfd: home.world, len: home.world_len, host_memory: None, main_memory: None, peer, rank_doorbells };
         self.start_over(request, Memory::World, home.window, home.doorbells, card)
     }
 }
@@ -186,6 +200,8 @@ struct Card {
     len: u64,
     /// A second card's, for what the host polls, and its bytes.
     host_memory: Option<(OwnedFd, u64)>,
+    /// The machine's own, of one that drives this card's; its heap outlives it.
+    main_memory: Option<OwnedFd>,
     peer: u16,
     /// Of a rank: what ranks notify each other by.
     rank_doorbells: Arc<[OwnedFd]>,
@@ -220,12 +236,34 @@ impl QemuLauncher {
                 return Err(Error::Launch { device: name.clone(), why });
             }
             let host_memory = card.host_memory.as_ref().map(|(memory, len)| (memory.as_fd(), *len));
-            let run = Run { device: &name, image: &image.path, memory_len: card.len, host_memory, peer: card.peer };
+            let main_memory = card.main_memory.as_ref().map(AsFd::as_fd);
+            let run = Run {
+                device: &name,
+                image: &image.path,
+                memory_len: card.len,
+                host_memory,
+                main_memory,
+                peer: card.peer,
+            };
             let cpu = cpu.map(|cpu| (cpu, limit.min(VCPU_TIMEOUT)));
             start(&machine, &run, image, &card, &theirs, cpu)
         };
         Ok(Box::new(ProcessLink::start("qemu", request, window, doorbells, memory, start)?))
     }
+}
+
+/// Refuses an image that has no memory of its own for a window of `len` bytes.
+fn check_own_memory(device: &str, image: &ImageFile, len: u64) -> Result<(), Error> {
+    let own = image.reserved_window()?;
+    let own = own.end - own.start;
+    if own >= len {
+        return Ok(());
+    }
+    let why = format!(
+        "expected an image with {len} bytes of its own for what its host lays out, got {own}: say `image!(window = BYTES, driven = BYTES)`, \
+         or lower Options::heap"
+    );
+    Err(Error::Launch { device: device.into(), why })
 }
 
 /// Where an image has its window in a machine's memory, `len` bytes from the address `base` on: its offset and length.

@@ -2,7 +2,7 @@
 
 use crate::debugger::{Debugger, free_port};
 use crate::launcher::{LaunchRequest, Launcher, LoopbackLauncher};
-use crate::link::{Link, Protocol};
+use crate::link::{DrivenLink, Link, Protocol};
 use crate::mirror::MirrorLink;
 use crate::node::Nodes;
 use crate::node_number::NodeNumber;
@@ -12,7 +12,7 @@ use crate::services::Services;
 use crate::shm::ShmLauncher;
 use crate::thread::ThreadLauncher;
 use crate::{Error, Image, ImageFile, Node, Options, Target};
-use hamr_comm::abi::layout::Plan;
+use hamr_comm::abi::layout::{Layout, Plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -229,12 +229,16 @@ fn resolve(launcher: &dyn Launcher, argument: &str, image: Image) -> Result<Opti
     }
 }
 
-/// The link as it is, or what reads and writes the memory that it maps.
+/// The link as it is, or what reads and writes the memory that it maps, or what has its device drive that.
 fn by_protocol(
     request: &LaunchRequest<'_>,
     link: Box<dyn Link>,
     wanted: Option<Protocol>,
+    layout: &Layout,
 ) -> Result<Box<dyn Link>, Error> {
+    if request.drives {
+        return Ok(Box::new(DrivenLink::new(link, layout, request.silence)));
+    }
     if wanted != Some(Protocol::HostDriven) || link.capabilities().protocol != Protocol::Mapped {
         return Ok(link);
     }
@@ -252,7 +256,7 @@ fn start(
 ) -> Result<Launched, Error> {
     Protocol::check(options.protocol, launcher.protocols(), device)?;
     let begin = Instant::now();
-    let window = image.as_ref().map_or(Ok(None), |image| launcher.window_of(argument, image))?;
+    let window = image.as_ref().map_or(Ok(None), |image| launcher.window_of(argument, image, options.protocol))?;
     let options = window.map_or_else(|| Ok(options.clone()), |bytes| options.clone().in_window(bytes))?;
     let layout = plan_of(&options, host_memory)?;
     let std::ops::Range { start: heap_off, end: window_len } = layout.heap();
@@ -266,10 +270,11 @@ fn start(
         window_len,
         heap_off,
         host_memory,
+        drives: options.protocol == Some(Protocol::DeviceDriven),
         cpu,
         start_deadline,
         silence,
     };
-    let link = by_protocol(&request, launcher.launch(&request)?, options.protocol)?;
+    let link = by_protocol(&request, launcher.launch(&request)?, options.protocol, &layout)?;
     Ok(Launched { link, image, options, window_len, begin })
 }

@@ -220,7 +220,7 @@ mod tests {
             ("cpu=1024", "cpu: expected a processor from 0 to 1023, or none, got 1024"),
             ("cpu=18446744073709551615", "cpu: expected a processor from 0 to 1023, or none, got 18446744073709551615"),
             ("restart=", "restart: expected true or false, got "),
-            ("protocol=message", "protocol: expected auto, mapped, split or host-driven, got message"),
+            ("protocol=message", "protocol: expected auto, mapped, split, host-driven or device-driven, got message"),
             ("wait=never", "wait: expected spin, adaptive or sleep, got never"),
         ] {
             assert_eq!(set(text), Err(expected.into()));

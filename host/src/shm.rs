@@ -19,13 +19,15 @@
 //! - With split placement the host makes a second sealed memfd, `hamr-host:INODE` of the window's, and sends it
 //!   behind the doorbells. Both sides map it behind the window: requests are in the one, replies in the other
 //!   (abi §4.6). A device that is kept by another process has one memory, with both.
+//! - Device-driven, behind "hamrshm1" comes a 1 (32 bits), and behind the doorbells a sealed memfd as long as the window, which the
+//!   host does not map: the image serves a window there, and drives the host's (abi §15.5). It stays over restarts.
 
 use crate::debugger::is_installed;
 use crate::doorbells::Doorbells;
 use crate::launcher::{Home, LaunchRequest, Launcher};
-use crate::link::Link;
+use crate::link::{Link, Protocol};
 use crate::mapping::{map_two, map_window};
-use crate::memfd::{Processes, make_host_memory, make_window};
+use crate::memfd::{Processes, make_device_memory, make_host_memory, make_window};
 use crate::process::{Memory, Process, ProcessLink, pin};
 use crate::text::Clean;
 use crate::window::{self, InspectError};
@@ -52,6 +54,8 @@ use std::time::{Duration, Instant};
 /// rank, whose number follows.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl2";
+/// Behind the first: the image drives the window.
+const DRIVES: u32 = 1;
 
 /// Ranks that are processes, in one world: a message on a socket has at most 253 descriptors.
 pub(crate) const MOST_PROCESSES: usize = 250;
@@ -97,6 +101,10 @@ impl Launcher for ShmDebugLauncher {
     fn has_host_memory(&self) -> bool {
         true
     }
+
+    fn protocols(&self) -> &'static [Protocol] {
+        &Protocol::CHOICES
+    }
 }
 
 impl Launcher for ShmLauncher {
@@ -119,6 +127,10 @@ impl Launcher for ShmLauncher {
 
     fn has_host_memory(&self) -> bool {
         true
+    }
+
+    fn protocols(&self) -> &'static [Protocol] {
+        &Protocol::CHOICES
     }
 
     fn for_debugger(&self, port: u16) -> Result<Option<Box<dyn Launcher>>, Error> {
@@ -145,7 +157,7 @@ impl Launcher for ShmLauncher {
 struct Greeting {
     text: Vec<u8>,
     memfd: Arc<OwnedFd>,
-    /// What the host polls, behind the window.
+    /// What the host polls, behind the window; or the image's own memory.
     host_memory: Option<OwnedFd>,
     rank: Option<RankSide>,
 }
@@ -162,11 +174,15 @@ impl Greeting {
     /// Of a device that is no rank, and its window.
     fn alone(request: &LaunchRequest<'_>) -> Result<(Self, Window<Shared>), Error> {
         let make = |len| make_window(request.device, len);
+        let mut text = HANDSHAKE.to_vec();
         let (memfd, host_memory, window) = match request.host_memory {
             None => {
                 let memfd = make(request.window_len)?;
                 let window = map_window(&memfd, request.window_len, true)?;
-                (memfd, None, window)
+                let own =
+                    if request.drives { Some(make_device_memory(request.device, request.window_len)?) } else { None };
+                text.extend(own.iter().flat_map(|_| DRIVES.to_le_bytes()));
+                (memfd, own, window)
             }
             Some((start, len)) => {
                 let memfd = make(start)?;
@@ -175,7 +191,7 @@ impl Greeting {
                 (memfd, Some(host), window)
             }
         };
-        Ok((Self { text: HANDSHAKE.to_vec(), memfd: memfd.into(), host_memory, rank: None }, window))
+        Ok((Self { text, memfd: memfd.into(), host_memory, rank: None }, window))
     }
 }
 

@@ -81,6 +81,8 @@ pub struct Run<'a> {
     pub memory_len: u64,
     /// A second card's memory, whose addresses follow the first one's, and its bytes: a power of two.
     pub host_memory: Option<(BorrowedFd<'a>, u64)>,
+    /// Main memory of a machine with a card, which outlives the machine: all of [`Machine::memory`].
+    pub main_memory: Option<BorrowedFd<'a>>,
     /// The machine's number among those that share the memory, from 1; this process has 0.
     pub peer: u16,
 }
@@ -168,7 +170,7 @@ impl Machine {
     /// memory of this size.
     pub fn arguments(&self, run: &Run<'_>, card: Card) -> Result<Vec<OsString>, Error> {
         self.check()?;
-        let Run { device, image, memory_len, host_memory, .. } = *run;
+        let Run { device, image, memory_len, host_memory, main_memory, .. } = *run;
         let is_possible = match self.window {
             Place::Card => memory_len.is_power_of_two() && memory_len >= 4096,
             Place::Memory(_) => {
@@ -190,6 +192,7 @@ impl Machine {
         // two processors, of which one runs. KVM is never chosen: how it runs ring-0 code differs
         // by host.
         let (most, backend) = match self.window {
+            Place::Card if main_memory.is_some() => (self.cpus.max(2), ",memory-backend=main"),
             Place::Card => (self.cpus.max(2), ""),
             Place::Memory(_) => (self.cpus, ",memory-backend=hamr"),
         };
@@ -212,6 +215,9 @@ impl Machine {
                 say(&["-chardev", &format!("socket,id=hamr,fd={socket}")]);
                 say(&["-device", "ivshmem-doorbell,chardev=hamr,vectors=1"]);
             }
+        }
+        if let Some(memory) = main_memory {
+            say(&["-object", &backend("main", memory.as_raw_fd(), self.memory_len())]);
         }
         // Behind the other on the bus, too.
         if let Some((memory, len)) = host_memory {
@@ -265,6 +271,7 @@ mod tests {
             image: Path::new("/some/image"),
             memory_len: 1 << 27,
             host_memory: None,
+            main_memory: None,
             peer: 1,
         };
         let words = machine.arguments(&run, card).expect("a good row");
@@ -318,7 +325,8 @@ mod tests {
             &["-daemonize"],
             &["-readconfig", "file"],
         ];
-        let run = Run { device: "d", image: Path::new("i"), memory_len: 4096, host_memory: None, peer: 1 };
+        let run =
+            Run { device: "d", image: Path::new("i"), memory_len: 4096, host_memory: None, main_memory: None, peer: 1 };
         for args in rows {
             match (Machine { args, ..MICROVM }).arguments(&run, Card::Memory(3)) {
                 Err(e @ Error::Forbidden { .. }) => assert!(e.to_string().contains("machine microvm: `"), "{e}"),
@@ -331,8 +339,14 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_card_has_the_window_as_its_memory() {
-        let run =
-            Run { device: "d", image: Path::new("/some/image"), memory_len: 16 << 20, host_memory: None, peer: 1 };
+        let run = Run {
+            device: "d",
+            image: Path::new("/some/image"),
+            memory_len: 16 << 20,
+            host_memory: None,
+            main_memory: None,
+            peer: 1,
+        };
         let words = Machine::ARM.arguments(&run, Card::Memory(17)).expect("a good row");
         let words: Vec<_> = words.iter().map(|word| word.to_str().expect("UTF-8")).collect();
         let words = words.join(" ");
@@ -350,7 +364,8 @@ mod tests {
     #[test]
     fn a_cards_memory_is_a_power_of_two() {
         for memory_len in [0, 1, 2048, 4097, 3 << 20] {
-            let run = Run { device: "d", image: Path::new("i"), memory_len, host_memory: None, peer: 1 };
+            let run =
+                Run { device: "d", image: Path::new("i"), memory_len, host_memory: None, main_memory: None, peer: 1 };
             assert!(matches!(MICROVM.arguments(&run, Card::Memory(3)), Err(Error::Memory(n)) if n == memory_len));
         }
     }

@@ -50,13 +50,18 @@ pub fn start(
     let copy = |(memory, len): (BorrowedFd<'_>, u64)| memory.try_clone_to_owned().map(|copy| (copy, len));
     let host = run.host_memory.map(copy).transpose().map_err(Error::os("copying a descriptor of the host's memory"))?;
     let host_memory = host.as_ref().map(|(memory, len)| (memory.as_fd(), *len));
-    let arguments = machine.arguments(&Run { image: Path::new(&kernel), host_memory, ..*run }, card)?;
+    let main = run.main_memory.map(|memory| memory.try_clone_to_owned()).transpose();
+    let main = main.map_err(Error::os("copying a descriptor of main memory"))?;
+    let main_memory = main.as_ref().map(AsFd::as_fd);
+    let arguments = machine.arguments(&Run { image: Path::new(&kernel), host_memory, main_memory, ..*run }, card)?;
     let mut command = Program::find(machine)?.command();
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     tracing::debug!(?command, "starting a machine");
-    let mut child =
-        spawner::spawn(command, [inherited, file].into_iter().chain(host.map(|(memory, _)| memory)).collect())
-            .map_err(Error::os(format!("starting `{}`", machine.program)))?;
+    let mut child = spawner::spawn(
+        command,
+        [inherited, file].into_iter().chain(host.map(|(memory, _)| memory)).chain(main).collect(),
+    )
+    .map_err(Error::os(format!("starting `{}`", machine.program)))?;
     let console = Console::new(&kernel, run.image);
     let heard = [
         child.stdout.take().map(|pipe| console.listen(run.device, Source::Image, pipe)),

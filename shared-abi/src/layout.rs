@@ -5,6 +5,8 @@ use crate::queue::QueueDescriptor;
 use crate::section::{Section, SectionKind};
 use crate::slot::SLOT_BYTES;
 use crate::split::{PAGE, Split};
+#[cfg(doc)]
+use crate::staging::Staging;
 use crate::window::{Loan, OutOfWindow, Window};
 use core::ops::Range;
 use zerocopy::FromZeros;
@@ -39,6 +41,9 @@ pub struct Plan {
     pub host_table: u64,
     /// Where the halves of slots lie.
     pub placement: Placement,
+    /// Bytes for copies into and out of the heap of a device that drives its host's memory, at least
+    /// [`Staging::DATA`]; 0: it does not.
+    pub staging: u64,
     /// Slots and heap begin on no page: for windows of which a page would be a large part.
     pub packed: bool,
 }
@@ -72,6 +77,7 @@ impl Plan {
         host_chunk: 0,
         host_table: 0,
         placement: Placement::Coherent,
+        staging: 0,
         packed: false,
     };
 
@@ -148,7 +154,7 @@ fn round(n: u64) -> Option<u64> {
 }
 
 /// The sections and their bytes, in their order.
-fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 9] {
+fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 10] {
     [
         (SectionKind::QUEUES, u64::from(queues) * size_of::<QueueDescriptor>() as u64),
         (SectionKind::LINES, lines_bytes(plan)),
@@ -158,6 +164,7 @@ fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 9] {
         (SectionKind::TRACE, plan.trace),
         (SectionKind::CRASH, size_of::<crate::rings::CrashRecord>() as u64),
         (SectionKind::TASKS, tasks::section_bytes(plan)),
+        (SectionKind::STAGING, plan.staging),
         (SectionKind::HEAP, plan.heap),
     ]
 }
@@ -176,7 +183,9 @@ impl Layout {
             return Err(PlanError::TooLarge);
         }
         let mut at = PREAMBLE_BYTES;
-        let wanted = sizes(plan, queues).into_iter().filter(|(kind, len)| *kind != SectionKind::TASKS || *len != 0);
+        let wanted = sizes(plan, queues).into_iter();
+        let wanted =
+            wanted.filter(|(kind, len)| !matches!(*kind, SectionKind::TASKS | SectionKind::STAGING) || *len != 0);
         let page = if plan.packed { SLOT_BYTES as u64 } else { PAGE };
         for (entry, (kind, len)) in layout.sections.iter_mut().zip(wanted) {
             // The slots start on a page, so that their sets in the caches do not depend on what
@@ -293,21 +302,26 @@ impl Layout {
 
     /// [`Self::read`] by the preamble that the window has.
     pub fn of_window<K>(window: &Window<K>) -> Result<Self, LayoutError> {
+        Self::of_front(window, window.len())
+    }
+
+    /// The same of a window of `len` bytes, of which `front` has the first ones.
+    pub fn of_front<K>(front: &Window<K>, len: u64) -> Result<Self, LayoutError> {
         let mut preamble = Preamble::new_zeroed();
-        window.read_into(0, &mut preamble)?;
-        Self::read(&preamble, window)
+        front.read_into(0, &mut preamble)?;
+        Self::read_lent(&preamble, &front.lend(), len)
     }
 
     /// Copies the section table out of a window and checks it. No value of it is used before.
     pub fn read<K>(preamble: &Preamble, window: &Window<K>) -> Result<Self, LayoutError> {
-        Self::read_lent(preamble, &window.lend())
+        Self::read_lent(preamble, &window.lend(), window.len())
     }
 
     /// [`Self::read`], one copy for all kinds of windows.
     #[inline(never)]
-    fn read_lent(preamble: &Preamble, window: &Window<Loan>) -> Result<Self, LayoutError> {
-        if preamble.window_len > window.len() || preamble.window_len < PREAMBLE_BYTES {
-            return Err(LayoutError::Window(window.len()));
+    fn read_lent(preamble: &Preamble, window: &Window<Loan>, len: u64) -> Result<Self, LayoutError> {
+        if preamble.window_len > len || preamble.window_len < PREAMBLE_BYTES {
+            return Err(LayoutError::Window(len));
         }
         let used = preamble.sections as usize;
         if used > MAX_SECTIONS {
@@ -321,9 +335,9 @@ impl Layout {
         layout.check(preamble.window_len)?;
         let is_split = preamble.features_required & feature::SPLIT != 0;
         if is_split != (preamble.split != 0) {
-            return Err(LayoutError::Window(window.len()));
+            return Err(LayoutError::Window(len));
         }
-        layout.check_split(window.len())?;
+        layout.check_split(len)?;
         Ok(layout)
     }
 

@@ -24,6 +24,7 @@ pub mod rings;
 pub mod section;
 pub mod slot;
 pub mod split;
+pub mod staging;
 pub mod status;
 pub mod sync;
 pub mod table;

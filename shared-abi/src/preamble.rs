@@ -7,6 +7,7 @@
 //! 0x0c0 DeviceWords   device, live
 //! 0x100 DeviceRecord   device, before ACCEPTED
 //! 0x180 DEVICE_WAIT   device, live, alone in its cache line
+//! 0x1c0 ASLEEP        device, live, where it drives the host's memory
 //! 0x200 sections      host, before the magic word is published
 //! 0x400 end
 //! ```
@@ -96,6 +97,8 @@ pub mod word {
     pub const HOST_WAIT: u64 = HOST_WORDS + 16;
     /// Host: what the device writes to its card's doorbell register to notify the host (abi §7).
     pub const HOST_DOORBELL: u64 = HOST_WORDS + 20;
+    /// Host: counts what a device that drives this memory is to look for (abi §15.5).
+    pub const BELL: u64 = HOST_WORDS + 24;
 
     /// Device: the epoch it serves.
     pub const EPOCH_ACK: u64 = DEVICE_WORDS;
@@ -111,6 +114,8 @@ pub mod word {
     /// that finds work: the host loads this word after each message, and its cached copy stays
     /// valid for as long as the device is awake.
     pub const DEVICE_WAIT: u64 = DEVICE_RECORD + 0x80;
+    /// Device: of one that drives this memory, odd while BELL is to come with a doorbell (abi §15.5).
+    pub const ASLEEP: u64 = DEVICE_RECORD + 0xC0;
     /// Device: why it refused, a [`super::Refusal`].
     pub const REFUSAL: u64 = DEVICE_WORDS + 20;
     /// Device: two words of detail of the refusal.
@@ -214,9 +219,11 @@ pub mod feature {
     pub const LONG_VALUES: u32 = 1 << 10;
     /// What the host polls lies apart from what the device polls (abi §4.6).
     pub const SPLIT: u32 = 1 << 11;
+    /// The window is memory of the host's, which the device loads and stores, and a DMA engine copies (abi §15.5).
+    pub const DRIVEN: u32 = 1 << 12;
 
     /// Names for dumps.
-    pub const NAMES: [(u32, &str); 11] = [
+    pub const NAMES: [(u32, &str); 12] = [
         (TICKETS, "tickets"),
         (DEADLINES, "deadlines"),
         (DOORBELL, "doorbell"),
@@ -228,6 +235,7 @@ pub mod feature {
         (TWO_LINES, "two-lines"),
         (LONG_VALUES, "long-values"),
         (SPLIT, "split"),
+        (DRIVEN, "driven"),
     ];
 }
 

@@ -32,6 +32,8 @@ open_enum! {
         HEAP = 8 => "heap",
         /// Tasks, and calls to the host ([`crate::tasks`]).
         TASKS = 9 => "tasks",
+        /// What is copied into the heap of a device that drives its host's memory, or out of it ([`crate::staging`]).
+        STAGING = 14 => "staging",
     }
 }
 

@@ -239,6 +239,11 @@ impl Random {
     }
 }
 
+/// Does the device drive this program's memory?
+pub fn is_driven(node: &Node) -> bool {
+    node.info().protocol == hamr::link::Protocol::DeviceDriven
+}
+
 /// A buffer in which the device records the order of its calls (`tests_kernels::append`).
 pub struct Log {
     buffer: Buffer<u64>,

@@ -1,9 +1,9 @@
 //! Devices at the other end of TCP, and a network between that can be cut.
 
 use crate::devices;
-use crate::mirrored::keep;
+use crate::mirrored::{keep, keep_own};
 use hamr::gdb::GdbLauncher;
-use hamr::link::Link;
+use hamr::link::{Link, Protocol};
 use hamr::mirror::MirrorLink;
 use hamr::qemu::{Machine, Place, QemuLauncher};
 use hamr::serve::{Keeper, Listener};
@@ -82,11 +82,28 @@ impl Launcher for Seen {
     }
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Box<dyn Link>, Error> {
         let (launcher, argument) = Self::inner(request.argument);
-        let request = LaunchRequest { argument, ..*request };
-        let link = launcher.launch(&request)?;
-        keep(&*link, &request);
+        let link = launcher.launch(&LaunchRequest { argument, ..*request })?;
+        if request.drives {
+            keep_own(request, own_window(request)?);
+        } else {
+            keep(&*link, request);
+        }
         Ok(link)
     }
+    fn protocols(&self) -> &'static [Protocol] {
+        ShmLauncher.protocols()
+    }
+}
+
+/// Where a device that drives its host's memory has its window in the memory that its launcher has made for it.
+fn own_window(request: &LaunchRequest<'_>) -> Result<u64, Error> {
+    let Some(name) = request.argument.strip_prefix("qemu:") else { return Ok(0) };
+    let begins = match name {
+        "riscv64" => RAM,
+        "aarch64" => 0x4000_0000,
+        _ => 0,
+    };
+    Ok(request.image.expect("it takes one").reserved_window()?.start - begins)
 }
 
 /// Starts the same devices, whose memory their host reads and writes.
@@ -131,7 +148,8 @@ impl Launcher for Stubbed {
             TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a port").port();
         let stub: &'static str = format!("tcp:127.0.0.1:{port}").leak();
         let args = [Machine::RISCV64.args, &["-gdb", stub]].concat().leak();
-        let has_card = request.image.expect("it takes one").reserved_window()?.is_empty();
+        let own = request.image.expect("it takes one").reserved_window()?;
+        let has_card = own.end - own.start != request.window_len;
         let window = if has_card { Place::Card } else { Place::Memory(RAM) };
         let machine = QemuLauncher::machine(Machine { args, window, ..Machine::RISCV64 });
         let link = machine.launch(&LaunchRequest { argument: "", ..*request })?;

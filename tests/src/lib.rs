@@ -6,6 +6,7 @@ pub mod broken;
 pub mod conformance;
 pub mod crashes;
 pub mod devices;
+pub mod driving;
 pub mod far;
 pub mod few;
 pub mod foreign;

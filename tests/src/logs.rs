@@ -13,6 +13,7 @@ use hamr::{Image, ImageFile, Node, Options};
 use hamr_kernels::bench::empty;
 use hamr_kernels::faults::panics;
 use hamr_tests_kernels::{flood, say};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a test waits for a line.
@@ -338,6 +339,40 @@ pub fn a_restart_keeps_unread_lines(spec: &str) {
     seen.retain(|text| text != "the host of epoch 1 left");
     assert_eq!(seen[..3], ["line 0", "line 1", "Epoch(2)"], "{seen:?}");
     assert!(seen[3].starts_with("image starts"), "{seen:?}");
+}
+
+/// Log lines of an epoch that a fault ended are read in the next one, each of them once: by a
+/// reader that reads then, and by one that reads all the time.
+pub fn outlive_their_epoch(node: &Node) {
+    const EPOCHS: usize = 12;
+    let live = || {
+        node.sync(flood::with(2)).expect("a reply");
+        assert!(node.sync(hamr_tests_kernels::crashes::null::with()).is_err());
+        crate::crashes::still_works(node);
+    };
+    let counted = |events: &[LogEvent], text: &str| {
+        assert!(events.iter().all(|e| matches!(e, LogEvent::Line(_) | LogEvent::Epoch(_))), "{events:?}");
+        events.iter().filter(|e| matches!(e, LogEvent::Line(line) if line.message == text)).count()
+    };
+    let mut logs = node.logs().expect("an image that logs");
+    live();
+    let events = logs.poll();
+    assert_eq!((counted(&events, "line 0"), counted(&events, "line 1")), (1, 1), "{events:?}");
+    let over = AtomicBool::new(false);
+    let events = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut events = Vec::new();
+            while !over.load(Ordering::Acquire) {
+                events.extend(logs.poll());
+            }
+            events.extend(logs.poll());
+            events
+        });
+        (0..EPOCHS).for_each(|_| live());
+        over.store(true, Ordering::Release);
+        reader.join().expect("reads")
+    });
+    assert_eq!((counted(&events, "line 0"), counted(&events, "line 1")), (EPOCHS, EPOCHS));
 }
 
 /// The inspector shows the last lines and the last fault of a lost device, in the window and in a

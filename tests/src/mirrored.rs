@@ -2,7 +2,7 @@
 //! and a mirror carries. The heap is copied.
 
 use crate::threaded::Card;
-use hamr::link::{Heap, Link};
+use hamr::link::{Heap, Link, WindowFile};
 use hamr::mirror::{DrivenWindow, MirrorLink};
 use hamr::{Error, LaunchRequest, Launcher, Node, ShmLauncher, Target};
 use hamr_comm::BufferPtr;
@@ -80,6 +80,27 @@ impl Far {
 pub fn keep(link: &dyn Link, request: &LaunchRequest<'_>) {
     let heap = link.heap(request.heap_off, request.window_len - request.heap_off).expect("there is one");
     let kept = (&*Box::leak(Box::new(all(link.window()))), &*Box::leak(Box::new(heap)));
+    WINDOWS.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+}
+
+/// The same of a device that drives a window of this program, and has memory of its own, `at` this offset: the last that was started.
+///
+/// # Panics
+/// There is none.
+pub fn keep_own(request: &LaunchRequest<'_>, at: u64) {
+    let files = std::fs::read_dir("/proc/self/fd").expect("there").filter_map(|entry| Some(entry.ok()?.path()));
+    let owns = files.filter(|path| {
+        std::fs::read_link(path).is_ok_and(|name| name.to_string_lossy().starts_with("/memfd:hamr-device:"))
+    });
+    let number = |path: &std::path::PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+    let own = owns.max_by_key(number).expect("it has memory of its own");
+    let file = std::fs::File::options().read(true).write(true).open(own).expect("open");
+    let file = WindowFile::of(file.into()).expect("sealed");
+    let (window, map) = file.map(at, request.window_len).expect("as long");
+    let heap = window.copies(request.heap_off, request.window_len - request.heap_off).expect("inside");
+    let kept = (&*Box::leak(Box::new(window)), &*Box::leak(Box::new(Heap::mapped(heap))));
+    // It stays mapped.
+    Box::leak(Box::new((file, map)));
     WINDOWS.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
 }
 

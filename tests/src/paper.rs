@@ -1,10 +1,13 @@
 //! The figures of the papers on HAM, modelled: operations of the protocols, those of ours counted as they run, times what each costs
 //! over that paper's bus. `cargo xtask paper-figures` prints them beside the papers' own.
 
+use crate::driving::{KEY, Operation, Rig};
 use hamr::link::{Loopback, Operations, PcieClock, PcieCosts, PcieModel};
 use hamr::mirror::MirrorLink;
 use hamr::{Error, Node, Options, Runtime};
 use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::slot::{RepHdr, ReqHdr};
+use hamr_comm::abi::status::Status;
 use hamr_comm::registry::Table;
 use hamr_kernels::bench::empty;
 use std::sync::Arc;
@@ -48,6 +51,7 @@ fn number(name: &str, bytes: u64, value: f64) -> Number {
 pub fn numbers() -> Result<Vec<Number>, Error> {
     let mut all = aurora();
     all.extend(aurora_here()?);
+    all.push(driven_here());
     all.extend(phi());
     Ok(all)
 }
@@ -126,6 +130,42 @@ fn aurora_here() -> Result<Vec<Number>, Error> {
         all.push(Number { done: done(&got), ..number("from hamr, host-driven", bytes, rate(&got)) });
     }
     Ok(all)
+}
+
+/// What runs here: device-driven, whose engine is not asked for an empty call.
+fn driven_here() -> Number {
+    let ve = PcieCosts::VE;
+    let mut rig = Rig::new();
+    let mut call = || {
+        rig.host[0].submit_hot(ReqHdr::inline(KEY, 0), &[]);
+        rig.ring();
+        let mut found = rig.step();
+        while !rig.device[0].hot_is_next() {
+            found = rig.step();
+        }
+        let _ = rig.reply(0, RepHdr::inline(Status::OK, 0), &[]);
+        let told = rig.step();
+        rig.host[0].release_hot();
+        // Behind it, whether the host sleeps.
+        rig.step();
+        (found, told)
+    };
+    call();
+    let (found, told) = call();
+    // The step that tells looks for the next request first: a look that finds nothing.
+    let done: Vec<_> = found.iter().chain(told.iter().skip(1)).collect();
+    let us = done.iter().map(|operation| match operation {
+        Operation::Load(_) => ve.load_us,
+        Operation::Store(_) => ve.stores_us(8),
+        Operation::Pull(_, bytes) => ve.pull.us(*bytes as u64),
+        Operation::Push(_, bytes) => ve.push.us(*bytes as u64),
+    });
+    let count = |is: fn(&Operation) -> bool| done.iter().filter(|operation| is(operation)).count();
+    let (loads, stores) = (
+        count(|operation| matches!(operation, Operation::Load(_))),
+        count(|operation| matches!(operation, Operation::Store(_))),
+    );
+    Number { done: format!("{loads} load, {stores} store"), ..number("offload hamr, device-driven", 0, us.sum()) }
 }
 
 /// Paper 001: what follows from four of its numbers; ours by the round trip that follows.

@@ -160,6 +160,7 @@ impl Rig {
             window_len,
             heap_off,
             host_memory: None,
+            drives: false,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
             silence: devices::START_TIMEOUT,

@@ -243,7 +243,7 @@ impl<S: Slots> Responder<S> {
     }
 
     /// Where the next messages come.
-    #[cfg(not(hamr_bare))]
+    #[cfg(any(not(hamr_bare), feature = "driven"))]
     pub fn expected(&self) -> Expected {
         self.next
     }

@@ -12,11 +12,11 @@
 //! `offer` is the host's half, `accept` the device's. Images do not have the former.
 
 mod accept;
-#[cfg(not(hamr_bare))]
+#[cfg(any(not(hamr_bare), feature = "driven"))]
 mod offer;
 
 pub use accept::{Accepted, DeviceHandshake, DeviceProfile};
-#[cfg(not(hamr_bare))]
+#[cfg(any(not(hamr_bare), feature = "driven"))]
 pub use offer::{HostHandshake, Offer, OfferError, OfferState, Takeover};
 
 use crate::registry::Table;

@@ -133,7 +133,9 @@ impl HostHandshake {
             let (at, room) = tasks.table();
             write_table(&window.lend(), at, room, offer.host_handlers).map_err(OfferError::HostTable)?;
         }
-        let required = offer.required | if at_host.is_empty() { 0 } else { feature::SPLIT };
+        let required = offer.required
+            | if at_host.is_empty() { 0 } else { feature::SPLIT }
+            | if offer.plan.staging == 0 { 0 } else { feature::DRIVEN };
         let offered = offer.features | required;
         let preamble = Preamble {
             magic: 0,

@@ -56,6 +56,16 @@ impl Asleep {
         }
     }
 
+    /// Is the owner to be notified, where it sleeps?
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The wait words of host queues in which something was put since.
+    pub(super) fn put_in(&self) -> impl Iterator<Item = u64> {
+        self.put.iter().copied()
+    }
+
     /// Rule 22, for the owner whose wait word is at `peer`.
     pub(super) fn notify<K>(&mut self, window: &Window<K>, peer: u64) -> Result<(), Lost> {
         if !core::mem::take(&mut self.is_new) {

@@ -1,12 +1,14 @@
 //! The two copies of a window as sides of a mirror: offers and states, and the queue pairs of both directions.
 
+use super::asked::Asked;
 use super::asleep::{Asleep, NotifyOwner};
-use super::looks::{Asked, Looks};
+#[cfg(not(hamr_bare))]
+use super::looks::Looks;
 use super::queue::{Replies, Requests};
 use super::{Body, DeviceSide, Half, Lost, Message, Side};
 use crate::am::MAX_QUEUES;
 use crate::handshake::HostHandshake;
-use alloc::format;
+#[cfg(not(hamr_bare))]
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::offset_of;
@@ -25,13 +27,13 @@ use hamr_shared_abi::window::{OutOfWindow, Queue, Window};
 
 impl From<OutOfWindow> for Lost {
     fn from(e: OutOfWindow) -> Self {
-        Self(format!("{e}"))
+        Self::of(format_args!("{e}"))
     }
 }
 
 impl From<LayoutError> for Lost {
     fn from(e: LayoutError) -> Self {
-        Self(format!("expected a window with a layout, found {e:?}"))
+        Self::of(format_args!("expected a window with a layout, found {e:?}"))
     }
 }
 
@@ -81,6 +83,11 @@ fn words_of_rings(layout: &Layout) -> impl Iterator<Item = u64> {
     rings.flat_map(|s| RING_WORDS.map(|off| s.off + off))
 }
 
+/// Has room for so many bytes more, as far as there is memory.
+pub(super) fn reserve(bytes: &mut Vec<u8>, more: usize) -> Result<(), Lost> {
+    bytes.try_reserve(more).map_err(|_| Lost::of(format_args!("expected memory for {more} bytes, there is less")))
+}
+
 /// Appends a range of the window.
 fn append<K>(window: &Window<K>, off: u64, len: u64, bytes: &mut Vec<u8>) -> Result<(), Lost> {
     // Before memory is asked for: a layout says what it likes.
@@ -88,6 +95,7 @@ fn append<K>(window: &Window<K>, off: u64, len: u64, bytes: &mut Vec<u8>) -> Res
         return Err(OutOfWindow { off, want: len, len: window.len() }.into());
     }
     let start = bytes.len();
+    reserve(bytes, len as usize)?;
     bytes.resize(start + len as usize, 0);
     Ok(window.read_bytes(off, bytes.get_mut(start..).unwrap_or_default())?)
 }
@@ -108,7 +116,7 @@ fn write<'b, K>(
 }
 
 fn misfits(got: usize) -> Lost {
-    Lost(format!("expected the bytes of a window's sections, got {got} more or fewer"))
+    Lost::of(format_args!("expected the bytes of a window's sections, got {got} more or fewer"))
 }
 
 /// Without what is behind them.
@@ -126,16 +134,17 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    pub(super) fn of<K>(window: &Window<K>) -> Result<Self, Lost> {
-        let layout = Layout::of_window(window)?;
+    /// Of a window of `len` bytes, of which this has at least what is before the heap.
+    pub(super) fn of<K>(window: &Window<K>, len: u64) -> Result<Self, Lost> {
+        let layout = Layout::of_front(window, len)?;
         if layout.split() != Split::NONE {
-            return Err(Lost(format!(
+            return Err(Lost::of(format_args!(
                 "expected coherent placement behind a mirror, got split by {}",
                 layout.split().distance()
             )));
         }
         if layout.queues() > MAX_QUEUES as u32 {
-            return Err(Lost(format!("expected at most {MAX_QUEUES} queue pairs, got {}", layout.queues())));
+            return Err(Lost::of(format_args!("expected at most {MAX_QUEUES} queue pairs, got {}", layout.queues())));
         }
         let streams = (0..layout.queues()).map(|i| layout.queue(window, i)).collect::<Result<_, _>>()?;
         let tasks = TasksLayout::read(&layout, window).ok();
@@ -163,7 +172,7 @@ impl Pairs {
 
 /// A message of a queue pair that there is not, or that does not fit.
 fn misfit(half: &Half) -> Lost {
-    Lost(format!("expected a slot of this window, got slot {} of queue pair {}", half.slot, half.queue))
+    Lost::of(format_args!("expected a slot of this window, got slot {} of queue pair {}", half.slot, half.queue))
 }
 
 /// The next message of any queue pair.
@@ -182,7 +191,10 @@ fn first<E>(
 /// The host's copy.
 pub struct HostCopy<K> {
     window: Window<K>,
+    /// Bytes of a whole one.
+    len: u64,
     asleep: Asleep,
+    #[cfg(not(hamr_bare))]
     looks: Arc<Looks>,
     /// How the device's process has ended, since it was started last.
     end: Option<Vec<u8>>,
@@ -202,8 +214,10 @@ impl<K: Clone> HostCopy<K> {
     /// Over the window that a host lays out.
     pub fn new(window: Window<K>) -> Self {
         Self {
+            len: window.len(),
             window,
             asleep: Asleep::new(),
+            #[cfg(not(hamr_bare))]
             looks: Arc::default(),
             end: None,
             renews: false,
@@ -223,7 +237,17 @@ impl<K: Clone> HostCopy<K> {
         self
     }
 
+    /// Without what it had, over the front of a window of `len` bytes.
+    pub(super) fn renew_front(&mut self, front: Window<K>, len: u64) {
+        (self.window, self.len, self.epoch) = (front, len, 0);
+        self.words.clear();
+        self.streams.clear();
+        self.of_host.clear();
+        self.waits.clear();
+    }
+
     /// Where threads look at the device's copy.
+    #[cfg(not(hamr_bare))]
     pub fn looks(&self) -> &Arc<Looks> {
         &self.looks
     }
@@ -261,7 +285,7 @@ impl<K: Clone> HostCopy<K> {
     }
 
     fn offer(&mut self, epoch: Epoch, message: &mut Message) -> Result<(), Lost> {
-        let pairs = Pairs::of(&self.window)?;
+        let pairs = Pairs::of(&self.window, self.len)?;
         // Before they are copied with the front: what changes in between is carried once more.
         let carried = [word::HOST_STATE, word::OPEN_QUEUES].into_iter().chain(words_of_rings(&pairs.layout));
         self.words = carried.map(|off| Ok((off, load(&self.window, off)?))).collect::<Result<_, Lost>>()?;
@@ -304,12 +328,55 @@ impl<K: Clone> HostCopy<K> {
         if rest.is_empty() || !self.is_in_epoch() {
             return Ok(());
         }
-        let put = Layout::of_window(&self.window).map_err(Lost::from).and_then(|layout| {
+        let put = Layout::of_front(&self.window, self.len).map_err(Lost::from).and_then(|layout| {
             let rest = write(&self.window, parts(&layout, of_device(state)), rest)?;
             all(rest)
         });
         // The host may be about to offer another epoch.
         if self.is_in_epoch() { put } else { Ok(()) }
+    }
+
+    /// Publishes a half. False: nothing waits for it.
+    pub(super) fn put_half(&mut self, half: &Half, bytes: &[u8]) -> Result<bool, Lost> {
+        if !self.is_in_epoch() {
+            return Ok(false);
+        }
+        let queue = usize::from(half.queue);
+        let put = match half.of_host {
+            false => self.streams.get_mut(queue).and_then(|end| end.put(half, bytes)),
+            true => self.of_host.get_mut(queue).and_then(|end| end.put(half, bytes)),
+        };
+        self.asleep.note(self.waits.get(queue).copied().filter(|_| half.of_host));
+        put.ok_or_else(|| misfit(half))
+    }
+
+    /// The slots of a stream in which something may have come: of outstanding requests, then of the next ones.
+    pub(super) fn asked(&self, stream: usize, numbers: &mut Vec<u32>) {
+        if let Some(end) = self.streams.get(stream) {
+            end.asked(numbers);
+        }
+    }
+
+    /// The slots of a host queue in which replies are looked for next.
+    pub(super) fn awaited(&self, queue: usize, numbers: &mut Vec<u32>) {
+        if let Some(end) = self.of_host.get(queue) {
+            end.awaited(false, numbers);
+        }
+    }
+
+    /// The ring slot of a stream in which the next request comes.
+    pub(super) fn next_ring(&self, stream: usize) -> u32 {
+        self.streams.get(stream).map_or(1, Requests::next_ring)
+    }
+
+    /// The host's words that are carried whenever they change.
+    pub(super) fn words(&self) -> impl Iterator<Item = u64> {
+        self.words.iter().map(|(off, _)| *off)
+    }
+
+    /// The wait words that decide whether the host is notified of what was put.
+    pub(super) fn waits_of_host(&self) -> impl Iterator<Item = u64> {
+        self.asleep.put_in().chain([word::HOST_WAIT]).filter(|_| self.asleep.is_new())
     }
 
     /// Is this copy laid out for the epoch that was carried last?
@@ -325,6 +392,7 @@ impl<K: Clone> Side for HostCopy<K> {
             message.body = Body::Renew;
             return Ok(true);
         }
+        #[cfg(not(hamr_bare))]
         if let Some((off, len)) = self.looks.take() {
             message.body = Body::Look(off, len);
             return Ok(true);
@@ -368,18 +436,11 @@ impl<K: Clone> Side for HostCopy<K> {
                 publish(&self.window, word::EPOCH_ACK, acknowledged)?;
                 publish(&self.window, word::DEVICE_STATE, state)?;
             }
-            Body::Half(_) if !self.is_in_epoch() => return Ok(()),
-            Body::Half(half) => {
-                let queue = usize::from(half.queue);
-                let put = match half.of_host {
-                    false => self.streams.get_mut(queue).and_then(|end| end.put(&half, &message.bytes)),
-                    true => self.of_host.get_mut(queue).and_then(|end| end.put(&half, &message.bytes)),
-                };
-                put.ok_or_else(|| misfit(&half))?;
-                self.asleep.note(self.waits.get(queue).copied().filter(|_| half.of_host));
-                return Ok(());
-            }
+            Body::Half(half) => return self.put_half(&half, &message.bytes).map(|_| ()),
+            #[cfg(not(hamr_bare))]
             Body::Seen(off) => return self.looks.put(off, &message.bytes),
+            #[cfg(hamr_bare)]
+            Body::Seen(_) => return Ok(()),
             Body::None | Body::Offer | Body::HostWord(..) | Body::Look(..) | Body::Renew => return Ok(()),
         }
         self.asleep.note(None);
@@ -459,9 +520,10 @@ impl<K: Clone> DeviceCopy<K> {
     fn lay_out(&mut self, bytes: &[u8]) -> Result<(), Lost> {
         let window = &self.window;
         if self.epoch != 0 && !HostHandshake::has_acknowledged(window, Epoch(self.epoch)) {
-            return Err(Lost(format!("expected no offer before the device has left epoch {}", self.epoch)));
+            return Err(Lost::of(format_args!("expected no offer before the device has left epoch {}", self.epoch)));
         }
-        let short = || Lost(format!("expected an offer of at least {PREAMBLE_BYTES} bytes, got {}", bytes.len()));
+        let short =
+            || Lost::of(format_args!("expected an offer of at least {PREAMBLE_BYTES} bytes, got {}", bytes.len()));
         let (front, rest) = bytes.split_at_checked(PREAMBLE_BYTES as usize).ok_or_else(short)?;
         let word_of = |off: u64| {
             let bytes = front.get(off as usize..).and_then(<[u8]>::first_chunk::<4>);
@@ -493,7 +555,7 @@ impl<K: Clone> DeviceCopy<K> {
         } else {
             all(rest)?;
         }
-        let pairs = Pairs::of(window)?;
+        let pairs = Pairs::of(window, window.len())?;
         self.streams = pairs.streams(window, Replies::new)?;
         self.of_host = pairs.of_host(window, |queue| Requests::new(queue, Epoch(epoch)))?;
         (self.epoch, self.told) = (epoch, (0, DeviceState::ABSENT.0));
@@ -588,7 +650,9 @@ impl<K: Clone> Side for DeviceCopy<K> {
             Body::Offer => self.lay_out(&message.bytes)?,
             Body::HostWord(off @ (word::HOST_STATE | word::OPEN_QUEUES), value) => publish(&self.window, off, value)?,
             Body::HostWord(off, value) if self.words.contains(&off) => publish(&self.window, off, value)?,
-            Body::HostWord(off, _) => return Err(Lost(format!("expected a word of the host, got offset {off:#x}"))),
+            Body::HostWord(off, _) => {
+                return Err(Lost::of(format_args!("expected a word of the host, got offset {off:#x}")));
+            }
             Body::Half(half) => return self.put_half(&half, &message.bytes).map(|_| ()),
             Body::Look(off, len) => return self.looks.put(off, len),
             Body::None | Body::State(..) | Body::Seen(_) | Body::Renew | Body::Renewed(_) | Body::Ended => {

@@ -14,17 +14,31 @@
 //! [looks](Looks) at them. Each copy has wait words of its own: a side sleeps and notifies there as the other owner of a
 //! window does, with a [`NotifyOwner`]. The heap is reached as its link says.
 
+#![cfg_attr(hamr_bare, expect(dead_code, reason = "an image drives; what hosts use of a side is not in it"))]
+
+mod asked;
 mod asleep;
 mod copies;
+#[cfg(not(hamr_bare))]
 mod driven;
+#[cfg(not(hamr_bare))]
 mod looks;
+mod port;
 mod queue;
+mod shadow;
+#[cfg(not(hamr_bare))]
 mod turns;
 
+pub use asked::MOST_LOOK;
 pub use asleep::NotifyOwner;
 pub use copies::{DeviceCopy, HostCopy};
-pub use driven::{DrivenCopy, DrivenMemory, Promises};
-pub use looks::{Looks, MOST_LOOK};
+#[cfg(not(hamr_bare))]
+pub use driven::DrivenCopy;
+#[cfg(not(hamr_bare))]
+pub use looks::Looks;
+pub use port::{Driver, HostPort};
+pub use shadow::{DrivenMemory, Promises};
+#[cfg(not(hamr_bare))]
 pub use turns::Turns;
 
 use alloc::string::String;
@@ -35,6 +49,13 @@ use hamr_shared_abi::slot::{INLINE_WORDS, SECOND_WORDS};
 /// Why a side reaches its copy no more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost(pub String);
+
+impl Lost {
+    /// With this text, which an image has nobody to show to.
+    fn of(text: core::fmt::Arguments<'_>) -> Self {
+        Self(if cfg!(hamr_bare) { String::new() } else { alloc::fmt::format(text) })
+    }
+}
 
 /// One of the two sides of a [`Mirror`].
 pub trait Side {

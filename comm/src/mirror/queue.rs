@@ -208,8 +208,12 @@ impl<K> Requests<K> {
 
     /// The slots in which something may have come: of outstanding requests, for CANCEL, the next one of the ring, and the hot one.
     pub(super) fn asked(&self, numbers: &mut Vec<u32>) {
-        let next = self.responder.expected().ring.0 & (self.responder.slots().ring_len() - 1);
-        numbers.extend(self.calls.all.iter().map(|call| call.slot).chain([1 + next, 0]));
+        numbers.extend(self.calls.all.iter().map(|call| call.slot).chain([self.next_ring(), 0]));
+    }
+
+    /// The ring slot in which the next request comes.
+    pub(super) fn next_ring(&self) -> u32 {
+        1 + (self.responder.expected().ring.0 & (self.responder.slots().ring_len() - 1))
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -1,5 +1,7 @@
 //! The [`Board`] that the serve loop runs on, made of a [`BareBoard`] that has started.
 
+#[cfg(feature = "driven")]
+use super::driven;
 use super::runtime::{Found, HostDoorbell, RUNTIME};
 use super::{BareBoard, Hardware, isa};
 use super::{doorbell, logging, memory, tick};
@@ -83,8 +85,15 @@ impl<B: BareBoard> Board for Running<B> {
     fn logs_to(&mut self, section: Option<Window<()>>) {
         logging::attach(section);
     }
+    #[cfg(feature = "driven")]
+    fn is_driver(&self) -> bool {
+        driven::driving().is_some()
+    }
     fn notify(&mut self) {
-        RUNTIME.notify();
+        // What carries finds it, and notifies the host behind that.
+        if !self.is_driver() {
+            RUNTIME.notify();
+        }
     }
     #[inline]
     fn idle(&mut self, rounds: u32) {
@@ -127,6 +136,10 @@ fn timed_sleep(timed_sleep: &mut TimedSleep, rounds: u32) {
 /// Sleeps until the host notifies or so many microseconds have passed.
 #[inline(never)]
 fn sleep(timed_sleep: &mut TimedSleep, micros: u32) {
+    #[cfg(feature = "driven")]
+    if !driven::prepare_sleep() {
+        return;
+    }
     // This masks interrupts too: a notification that comes from here on stays pending and ends the
     // sleep.
     isa::tick::pause();
@@ -137,4 +150,6 @@ fn sleep(timed_sleep: &mut TimedSleep, micros: u32) {
     }
     tick::beat();
     isa::tick::resume();
+    #[cfg(feature = "driven")]
+    driven::end_sleep();
 }

@@ -36,7 +36,8 @@ fn record(window: &Window<()>, fault: &Fault) {
             | feature::CONTAIN
             | feature::LOGS
             | feature::DOORBELL
-            | if cfg!(feature = "world") { feature::WORLD } else { 0 },
+            | if cfg!(feature = "world") { feature::WORLD } else { 0 }
+            | if cfg!(feature = "driven") { feature::DRIVEN } else { 0 },
         board: "",
         memory: memory::ram(),
         pid: 0,
@@ -53,6 +54,8 @@ fn record(window: &Window<()>, fault: &Fault) {
     let mut handshake = DeviceHandshake::Waiting;
     for _ in 0..MAX_POLLS {
         handshake.step(window, Table::of_this_image(), &profile);
+        #[cfg(feature = "driven")]
+        super::driven::carry();
         if matches!(handshake, DeviceHandshake::Accepted(_)) || is_ready() {
             break;
         }
@@ -64,5 +67,7 @@ fn record(window: &Window<()>, fault: &Fault) {
     {
         crash::record(window, at, epoch, fault.text(), fault.trace());
         DeviceHandshake::crash(window);
+        #[cfg(feature = "driven")]
+        super::driven::carry();
     }
 }

@@ -60,6 +60,8 @@ mod arm;
 mod board;
 mod console;
 pub(crate) mod doorbell;
+#[cfg(feature = "driven")]
+mod driven;
 mod early;
 pub(crate) mod fault;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
@@ -144,8 +146,11 @@ pub type Scratch<const BYTES: usize> = spin::Mutex<[u8; BYTES]>;
 pub fn main<B: BareBoard, const TASKS: usize>(config: Config, scratch: &'static spin::Mutex<[u8]>) -> ! {
     let build = u64::from_be_bytes(memory::build_id().first_chunk().copied().unwrap_or_default());
     info!("image starts on {}, build {:016x}", B::NAME, build);
-    let hardware = match B::start() {
-        Ok(hardware) => hardware,
+    let started = B::start().map(|hardware| (Found::of(&hardware), hardware));
+    #[cfg(feature = "driven")]
+    let started = started.and_then(|(found, hardware)| driven::start::<B>(found, hardware));
+    let (found, hardware) = match started {
+        Ok(started) => started,
         Err(why) => {
             console::line(format_args!("hamr image: {why}"));
             B::exit(CANNOT_START);
@@ -154,7 +159,6 @@ pub fn main<B: BareBoard, const TASKS: usize>(config: Config, scratch: &'static 
     // SAFETY: it is used while no host is served, when no view exists that anything goes on with,
     // and stores control words, the handler table and the crash record.
     crash::found(unsafe { hardware.window.beside() });
-    let found = Found::of(&hardware);
     // SAFETY: in this frame, which never ends, and not written any more.
     unsafe { RUNTIME.set_found(&found) };
     #[cfg(feature = "world")]
@@ -194,7 +198,10 @@ pub fn main<B: BareBoard, const TASKS: usize>(config: Config, scratch: &'static 
         let device = unsafe { &mut *device };
         let in_call = device.is_running();
         let is_broken = held || !in_call;
-        if !device.is_serving() {
+        let ends = !device.is_serving();
+        #[cfg(feature = "driven")]
+        let ends = ends || driven::is_abandoned();
+        if ends {
             early::end(&what);
         }
         if is_broken {
@@ -222,6 +229,10 @@ extern "C" fn serve<B: BareBoard>(device: *mut ()) -> ! {
     // SAFETY: `main` passes a pointer to its device and does not touch it until this call is
     // abandoned.
     let device = unsafe { &mut *device.cast::<Device<'_, board::Running<B>>>() };
+    #[cfg(feature = "driven")]
+    if let Some(driving) = driven::driving() {
+        driving.serve(device)
+    }
     device.serve()
 }
 

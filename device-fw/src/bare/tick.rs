@@ -36,8 +36,15 @@ pub(crate) fn tick(at: Trap) {
     if !fault::is_armed() {
         return;
     }
-    if RUNTIME.control.serve() == LoanStatus::NeedsNotify {
+    #[cfg(feature = "driven")]
+    let is_beside = super::driven::beat();
+    let lent = RUNTIME.control.serve();
+    if lent == LoanStatus::NeedsNotify {
         RUNTIME.notify();
+    }
+    #[cfg(feature = "driven")]
+    if is_beside && lent != LoanStatus::No {
+        super::driven::carry();
     }
     let Some(activity) = RUNTIME.activity() else { return };
     if no_abort::is_held(activity.running()) {

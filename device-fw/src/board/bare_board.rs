@@ -2,7 +2,11 @@
 
 use crate::arch::{TimedSleep, Timer};
 use crate::pci::{PciError, Registers};
+#[cfg(feature = "driven")]
+use alloc::boxed::Box;
 use hamr_comm::abi::window::DeviceWindow;
+#[cfg(feature = "driven")]
+use hamr_comm::mirror::HostPort;
 
 /// A board without an operating system: what `image!(board = ...)` takes. It has no value and no
 /// state: its console and its exit must work wherever a fault happens.
@@ -16,6 +20,13 @@ pub trait BareBoard: 'static {
     /// # Errors
     /// What is missing; it is written to the console, and the image ends.
     fn start() -> Result<Hardware, StartError>;
+
+    /// How this image reaches its host's memory, where the host has it drive that (abi §15.5): by loads, stores and the processor's copies,
+    /// unless the board has an engine for these. Runs once, behind [`Self::start`].
+    #[cfg(feature = "driven")]
+    fn host_port(memory: super::HostMemory<(), crate::arch::BusOrder>) -> Box<dyn HostPort> {
+        Box::new(memory)
+    }
 
     /// Writes text where a person can see it. Called from fault paths too, so it keeps no state and
     /// never blocks for good.

@@ -12,10 +12,14 @@ use hamr_comm::am::{Activity, ControlHandoff};
 
 #[cfg(hamr_machine)]
 pub(crate) mod bare_board;
+#[cfg(any(not(hamr_bare), all(hamr_machine, feature = "driven")))]
+mod host_memory;
 #[cfg(all(hamr_bare, any(target_arch = "x86_64", all(feature = "image", target_arch = "riscv64"))))]
 mod uart16550;
 #[cfg(hamr_machine)]
 pub(crate) mod window;
+#[cfg(any(not(hamr_bare), all(hamr_machine, feature = "driven")))]
+pub use host_memory::HostMemory;
 
 #[cfg(all(hamr_bare, target_arch = "x86_64"))]
 pub mod pc;
@@ -75,6 +79,10 @@ pub trait Board {
     }
     /// Is this device a rank of a world (abi §13)?
     fn is_rank(&self) -> bool {
+        false
+    }
+    /// Does something carry between this window and the host's memory (`hamr_comm::mirror::Driver`)?
+    fn is_driver(&self) -> bool {
         false
     }
     /// The host has left: the epoch is over, and nothing of the window is used before the next offer.

@@ -20,6 +20,8 @@ use std::vec::Vec;
 /// the second one.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl2";
+/// Behind the first: the image drives the window, and has other memory of its own.
+const DRIVES: u32 = 1;
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The same while pings are answered beside a task, which has already run for some time.
@@ -107,8 +109,9 @@ pub(super) struct ControlChannel {
     /// that it has forked. `None` where the system has no such descriptors, or this PID namespace no such process.
     process: Option<OwnedFd>,
     window: OwnedFd,
-    /// Memory of the host's, behind the window.
+    /// Memory of the host's, behind the window; or the image's own, where it drives the window.
     host_memory: Option<OwnedFd>,
+    drives: bool,
     /// The rank that it is to be, when the window is a world.
     rank: Option<RankId>,
     doorbells: Option<ProcessDoorbells>,
@@ -126,9 +129,10 @@ impl ControlChannel {
         let not_ours = |what: &str| StartError::NotStartedByHost(what.to_string());
         let mut descriptors = receive(&socket, &mut greeting)?.into_iter();
         let [handshake @ .., a, b, c, d] = greeting;
+        let number = u32::from_le_bytes([a, b, c, d]);
         let rank = match &handshake {
             HANDSHAKE => None,
-            WORLD_HANDSHAKE => Some(RankId(u32::from_le_bytes([a, b, c, d]))),
+            WORLD_HANDSHAKE => Some(RankId(number)),
             _ => return Err(not_ours("another handshake")),
         };
         let window = descriptors.next().ok_or(not_ours("no descriptor"))?;
@@ -136,13 +140,14 @@ impl ControlChannel {
         let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
         let host_memory = if rank.is_none() { descriptors.next() } else { None };
         let rank_doorbells = descriptors.collect();
+        let drives = rank.is_none() && number == DRIVES;
         let processes = match rank {
             Some(_) => receive(&socket, &mut [0])?.into_iter().next(),
             None => None,
         };
         // The process that made the pair of sockets.
         let process = peer(&socket).ok().and_then(|host| pidfd_open(host.pid?, PidfdFlags::empty()).ok());
-        Ok(Self { socket, process, window, host_memory, rank, doorbells, rank_doorbells, processes })
+        Ok(Self { socket, process, window, host_memory, drives, rank, doorbells, rank_doorbells, processes })
     }
 
     /// Puts an empty file in the place of standard input, for a program that may read it and may
@@ -162,6 +167,11 @@ impl ControlChannel {
         self.rank
     }
 
+    /// The window is memory of the host's, which this image drives.
+    pub(super) fn drives(&self) -> bool {
+        self.drives
+    }
+
     /// The doorbells, if the host sent any; once.
     pub(super) fn take_doorbells(&mut self) -> Option<ProcessDoorbells> {
         self.doorbells.take()
@@ -177,7 +187,7 @@ impl ControlChannel {
         self.processes.take()
     }
 
-    /// The window's descriptor, and that of what lies behind it.
+    /// The window's descriptor, and that of what lies behind it, or of the image's own memory.
     pub(super) fn window_fds(&self) -> (impl AsFd + '_, Option<impl AsFd + '_>) {
         (self.window.as_fd(), self.host_memory.as_ref())
     }

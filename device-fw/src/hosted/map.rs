@@ -12,8 +12,8 @@
 
 use super::control::{StartError, size_of_file};
 use core::ptr::NonNull;
-use hamr_comm::abi::window::DeviceWindow;
-use rustix::fd::AsFd;
+use hamr_comm::abi::window::{DeviceWindow, Window};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{SealFlags, fcntl_get_seals};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
@@ -36,6 +36,20 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// All of the file behind `fd`, a window, or a world; and behind it all of another one, memory of the host's.
     pub(super) fn of(fd: impl AsFd, host: Option<impl AsFd>) -> Result<DeviceWindow<Arc<Mapping>>, StartError> {
+        let (base, len, mapping) = Self::map(fd, host)?;
+        // SAFETY: the mapping is page-aligned, readable, writable, and exists as long as the Arc
+        // that the window keeps; it is this mapping's only one.
+        Ok(unsafe { DeviceWindow::new(base, len, mapping) })
+    }
+
+    /// All of a file once more, for copies into and out of a heap, as another process has it.
+    pub(super) fn beside(fd: impl AsFd) -> Result<Window<Arc<Mapping>>, StartError> {
+        let (base, len, mapping) = Self::map(fd, None::<&OwnedFd>)?;
+        // SAFETY: as above; no reference covers a byte of this mapping, whose addresses are its own.
+        Ok(unsafe { Window::new(base, len, mapping) })
+    }
+
+    fn map(fd: impl AsFd, host: Option<impl AsFd>) -> Result<(NonNull<u8>, usize, Arc<Mapping>), StartError> {
         let first_len = sealed_len(&fd)?;
         let host_len = host.as_ref().map_or(Ok(0), sealed_len)?;
         let len = first_len.checked_add(host_len).ok_or(StartError::NoWindow)?;
@@ -58,9 +72,7 @@ impl Mapping {
             // SAFETY: as above, of the part behind the first.
             unsafe { mmap(behind.as_ptr().cast(), host_len, both, fixed, host, 0) }?;
         }
-        // SAFETY: the mapping is page-aligned, readable, writable, and exists as long as the Arc
-        // that the window keeps; it is this mapping's only one.
-        Ok(unsafe { DeviceWindow::new(base, len, mapping) })
+        Ok((base, len, mapping))
     }
 }
 
@@ -98,7 +110,7 @@ fn refused(bytes: usize, why: rustix::io::Errno) -> StartError {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `of` with this address and length; nothing refers to it any more.
+        // SAFETY: mapped in `map` with this address and length; nothing refers to it any more.
         let _ = unsafe { munmap(self.addresses.as_ptr().cast(), self.len) };
     }
 }

@@ -21,6 +21,8 @@ mod stdio;
 pub mod thread;
 mod trace;
 
+use crate::board::HostMemory;
+use crate::driving::Driving;
 use crate::rank::Rank;
 use crate::runaway::RunawayDetector;
 use crate::{Board, Config, Device, OnFault};
@@ -39,6 +41,8 @@ use hamr_comm::registry::Table;
 use hamr_comm::{error, info};
 use map::Mapping;
 use runtime::RUNTIME;
+use rustix::fd::OwnedFd;
+use std::boxed::Box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +59,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 const SMALL_BLOCKS: usize = 16 << 20;
 
 type ServedWindow = DeviceWindow<Arc<Mapping>>;
+type HostedDriving = Driving<HostMemory<Arc<Mapping>, Coherent>, Arc<Mapping>>;
 
 struct Process {
     window: Option<ServedWindow>,
@@ -82,6 +87,9 @@ impl Board for Process {
     fn is_rank(&self) -> bool {
         RUNTIME.rank.get().is_some()
     }
+    fn is_driver(&self) -> bool {
+        RUNTIME.driving.get().is_some()
+    }
     fn set_activity(&mut self, activity: Option<&Activity>) {
         signals::set_activity(activity);
     }
@@ -97,14 +105,20 @@ impl Board for Process {
         crate::log::Logger::<logging::Process>::attach(section);
     }
     fn notify(&mut self) {
-        RUNTIME.notify();
+        // What carries finds it, and notifies the host behind that.
+        if !self.is_driver() {
+            RUNTIME.notify();
+        }
     }
     fn doorbell(&self) -> bool {
         RUNTIME.doorbells.get().is_some()
     }
     fn sleep(&mut self, micros: u32) {
-        if let Some(doorbells) = RUNTIME.doorbells.get() {
+        if let Some(doorbells) = RUNTIME.doorbells.get()
+            && RUNTIME.driving.get().is_none_or(HostedDriving::prepare_sleep)
+        {
             doorbells.sleep(micros);
+            RUNTIME.driving.get().into_iter().for_each(HostedDriving::end_sleep);
         }
     }
     fn micros(&mut self) -> u64 {
@@ -194,8 +208,16 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     if let Some(processes) = control.take_processes() {
         let _ = RUNTIME.processes.set(processes);
     }
-    let (window, host_memory) = control.window_fds();
-    let window = join(Mapping::of(window, host_memory)?, control.rank(), table)?;
+    let window = match control.window_fds() {
+        (window, Some(own)) if control.drives() => {
+            let port = HostMemory::new(Mapping::of(window, None::<OwnedFd>)?);
+            let driving = Driving::new(port, Mapping::beside(&own)?, Box::new(|| RUNTIME.notify()));
+            // Set here only, and once.
+            let _ = RUNTIME.driving.set(driving.map_err(|_| StartError::NoWindow)?);
+            Mapping::of(own, None::<OwnedFd>)?
+        }
+        (window, host_memory) => join(Mapping::of(window, host_memory)?, control.rank(), table)?,
+    };
     info!("a window of {} bytes", window.len());
     let alive = window.keep_word(word::DEVICE_ALIVE).map_err(|_| StartError::NoWindow)?;
     // Watches the host, steps `alive`, serves pings while tasks run: the only thread
@@ -204,6 +226,8 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
         let mut runaways = RunawayDetector::new(config.longest_call_ms);
         control.watch(|beat| {
             alive.word().store(beat);
+            let driving = RUNTIME.driving.get();
+            let is_beside = driving.is_some_and(HostedDriving::beat);
             if RUNTIME.rank.get().is_some_and(Rank::is_ending) {
                 signals::end(0);
             }
@@ -212,7 +236,10 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
                 RUNTIME.notify();
             }
             signals::tick(|activity| runaways.check(activity, RUNTIME.micros()));
-            lent != LoanStatus::No
+            if let Some(driving) = driving.filter(|_| is_beside && lent != LoanStatus::No) {
+                driving.carry();
+            }
+            is_beside || lent != LoanStatus::No
         });
         // Not `exit`: a handler may run in the other thread, and would use what `atexit` destroys.
         signals::end(0)
@@ -293,7 +320,10 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
     panics::capture();
     signals::catch(&raw mut *device);
     loop {
-        let outcome = catch_unwind(AssertUnwindSafe(|| device.serve()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| match RUNTIME.driving.get() {
+            None => device.serve(),
+            Some(driving) => driving.serve(device),
+        }));
         let Err(payload) = outcome;
         let (text, trace) = panics::take();
         hamr_comm::fault::discard(payload);
@@ -303,6 +333,7 @@ fn serve(device: &mut Device<'static, Process>, config: Config) -> i32 {
             eprintln!("hamr image: {text}");
             device.record_crash(&text, &trace);
             device.announce_crash();
+            RUNTIME.driving.get().into_iter().for_each(HostedDriving::carry);
             return 101;
         }
         error!("a call was abandoned: {}", &*text);

@@ -8,9 +8,9 @@
 //! Elsewhere are only what the linker defines (`trace`), and the variable of each thread whose
 //! address tells the writers of logs apart (`logging`).
 
-use super::Process;
 use super::doorbells::ProcessDoorbells;
 use super::map::Mapping;
+use super::{HostedDriving, Process};
 use crate::Device;
 #[cfg(hamr_image)]
 use crate::log::LoggerState;
@@ -49,6 +49,8 @@ pub(super) struct Runtime {
     pub(super) processes: OnceLock<OwnedFd>,
     /// The rank that this image is, if it is one.
     pub(super) rank: OnceLock<Rank>,
+    /// What carries, where it drives its host's memory.
+    pub(super) driving: OnceLock<HostedDriving>,
     /// When the image's clock begins: at its first use.
     pub(super) begin: LazyLock<Instant>,
     /// The message of the last panic, and where it was.
@@ -71,6 +73,7 @@ pub(super) static RUNTIME: Runtime = Runtime {
     rank_doorbells: OnceLock::new(),
     processes: OnceLock::new(),
     rank: OnceLock::new(),
+    driving: OnceLock::new(),
     begin: LazyLock::new(Instant::now),
     last_panic: Mutex::new((String::new(), Trace::NONE)),
     #[cfg(hamr_image)]

@@ -20,7 +20,7 @@
 // signal's own default. The thread that watches the host uses `_exit` too.
 
 use super::runtime::RUNTIME;
-use super::{Process, trace};
+use super::{HostedDriving, Process, trace};
 use crate::Device;
 use crate::runaway::Overdue;
 use core::ffi::{c_int, c_void};
@@ -142,6 +142,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
         let address = unsafe { info.si_addr() } as u64;
         // SAFETY: the dispatcher, which alone uses the device, was interrupted and will not go on.
         end_call(unsafe { &mut *device }, signal, address);
+        RUNTIME.driving.get().into_iter().for_each(HostedDriving::end);
     }
     end(ENDED);
 }

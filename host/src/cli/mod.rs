@@ -158,7 +158,8 @@ pub struct Global {
     #[arg(long, global = true, value_name = "MICROSECONDS", value_parser = number::<u32>)]
     pub spin: Option<u32>,
     /// How calls come to the device and back: mapped, requests and replies in the same slots; split, apart, where each side
-    /// polls memory of its own; host-driven, by reads and writes of the host. Without it, the best of what its link can do
+    /// polls memory of its own; host-driven, by reads and writes of the host; device-driven, by loads, stores and copies of the
+    /// device. Without it, the best of what its link can do
     #[arg(long, global = true, value_name = "PROTOCOL")]
     pub protocol: Option<Protocol>,
     /// The key for connections to other machines, of `keys`; without one, that of HAMR_KEY, or one which a server of this

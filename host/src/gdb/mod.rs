@@ -215,7 +215,7 @@ impl Launcher for GdbLauncher {
         true
     }
 
-    fn window_of(&self, _argument: &str, image: &ImageFile) -> Result<Option<u64>, Error> {
+    fn window_of(&self, _: &str, image: &ImageFile, _: Option<Protocol>) -> Result<Option<u64>, Error> {
         let window = image.reserved_window()?;
         Ok(Some(window.end - window.start).filter(|bytes| *bytes != 0))
     }

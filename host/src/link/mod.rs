@@ -8,11 +8,13 @@
 //! counts what a link's operations would cost over another bus.
 
 mod decorator;
+mod driven;
 mod fault_injector;
 mod loopback;
 mod pcie_model;
 
 pub use decorator::Decorator;
+pub(crate) use driven::DrivenLink;
 pub use fault_injector::{FaultInjector, Faults};
 pub use loopback::Loopback;
 pub use pcie_model::{Copying, Operations, PcieClock, PcieCosts, PcieModel};
@@ -53,6 +55,8 @@ pub enum Protocol {
     Message,
     /// The host reads and writes the device's memory, which it does not map; the device does nothing but serve it.
     HostDriven,
+    /// The device loads and stores words of the host's memory, which it does not map, and has a DMA engine copy the rest.
+    DeviceDriven,
 }
 
 impl Protocol {
@@ -63,6 +67,7 @@ impl Protocol {
             Self::Split => "split",
             Self::Message => "message",
             Self::HostDriven => "host-driven",
+            Self::DeviceDriven => "device-driven",
         }
     }
 
@@ -80,7 +85,10 @@ impl std::fmt::Display for Protocol {
 
 impl Protocol {
     /// Those that a program chooses among.
-    pub(crate) const CHOICES: [Self; 3] = [Self::Mapped, Self::Split, Self::HostDriven];
+    pub(crate) const CHOICES: [Self; 4] = [Self::Mapped, Self::Split, Self::HostDriven, Self::DeviceDriven];
+
+    /// Those that need nothing of a device but that it serves a window.
+    pub(crate) const OF_ALL: [Self; 3] = [Self::Mapped, Self::Split, Self::HostDriven];
 
     /// Those of links whose memory both sides map.
     pub(crate) const SHARED: [Self; 2] = [Self::Mapped, Self::Split];
@@ -91,6 +99,7 @@ impl Protocol {
             Self::Mapped | Self::Split => &Self::SHARED,
             Self::Message => &[Self::Message],
             Self::HostDriven => &[Self::HostDriven],
+            Self::DeviceDriven => &[Self::DeviceDriven],
         }
     }
 

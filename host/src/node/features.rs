@@ -27,6 +27,8 @@ impl Features {
     pub const LONG_VALUES: Self = Self(feature::LONG_VALUES);
     /// Host and device poll memory of their own each ([`Protocol::Split`](crate::link::Protocol::Split)).
     pub const SPLIT: Self = Self(feature::SPLIT);
+    /// The device drives its host's memory ([`Protocol::DeviceDriven`](crate::link::Protocol::DeviceDriven)).
+    pub const DRIVEN: Self = Self(feature::DRIVEN);
     /// The device is a rank of a world.
     pub const WORLD: Self = Self(feature::WORLD);
     /// Tasks run on stacks of their own.

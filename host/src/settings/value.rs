@@ -123,7 +123,7 @@ impl Value for LogLevel {
 
 /// Those that a program chooses among.
 impl Value for Option<Protocol> {
-    const VALUES: &'static str = "auto, mapped, split or host-driven";
+    const VALUES: &'static str = "auto, mapped, split, host-driven or device-driven";
     fn parse(text: &str) -> Option<Self> {
         if text == "auto" {
             return Some(None);

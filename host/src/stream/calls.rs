@@ -216,7 +216,10 @@ fn put_before<T: Element, H: Handler>(
     if device.memory.put_at_once(data, to).is_some() {
         return Ok(());
     }
-    let refused = |why| SubmitError::Buffer { site: device.site::<H>("putting"), why };
+    let refused = |why| match (why, device.site::<H>("putting")) {
+        (BufferError::Unreachable, site) => SubmitError::DeviceLost { site, why: why.to_string() },
+        (why, site) => SubmitError::Buffer { site, why },
+    };
     match device.memory.put(data, to) {
         Err(BufferError::Busy) => {}
         other => return other.map_err(refused),

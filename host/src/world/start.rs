@@ -188,6 +188,7 @@ impl Seat<'_> {
             window_len,
             heap_off,
             host_memory: None,
+            drives: false,
             cpu,
             start_deadline,
             silence,

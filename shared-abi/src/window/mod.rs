@@ -74,7 +74,7 @@ mod device;
 mod heap;
 mod lent;
 mod payload;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(any(feature = "driven", not(any(target_os = "none", hamr_bare))))]
 mod private;
 mod slots;
 #[cfg(all(target_arch = "x86_64", not(any(target_os = "none", hamr_bare))))]
@@ -90,7 +90,7 @@ pub use device::{DeviceWindow, SplitWorld};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap, NoHeap};
 pub use lent::LentWindow;
 pub use payload::Payload;
-#[cfg(not(any(target_os = "none", hamr_bare)))]
+#[cfg(any(feature = "driven", not(any(target_os = "none", hamr_bare))))]
 pub use private::{CopyGate, Private, Shared};
 pub use slots::{HdrWord, Queue, Slot};
 

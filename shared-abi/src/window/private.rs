@@ -98,7 +98,15 @@ fn block(len: u64) -> (NonNull<u8>, usize, Private) {
 impl Window<Private> {
     /// A window of `len` zero bytes (rounded up to 64) in private memory.
     pub fn private(len: u64) -> Self {
-        let (base, bytes, keep) = block(len);
+        Self::over(block(len))
+    }
+
+    /// The same. `None`: there is not so much memory.
+    pub fn try_private(len: u64) -> Option<Self> {
+        try_block(layout(len)?).map(Self::over)
+    }
+
+    fn over((base, bytes, keep): (NonNull<u8>, usize, Private)) -> Self {
         // SAFETY: the block exists as long as `keep` or a clone, is page-aligned, and no reference
         // to it is ever made.
         unsafe { Window::new(base, bytes, keep) }

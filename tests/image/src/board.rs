@@ -1,8 +1,18 @@
-//! The usual board, which fails in two variants.
+//! The usual board, which fails in two variants, and on riscv64 uses the engine of a card where there is one.
 
+#[cfg(target_arch = "riscv64")]
+use crate::edu::Edu;
 use crate::variant::variant;
+#[cfg(target_arch = "riscv64")]
+use alloc::boxed::Box;
+#[cfg(target_arch = "riscv64")]
+use hamr_comm::mirror::HostPort;
+#[cfg(target_arch = "riscv64")]
+use hamr_device_fw::arch::BusOrder;
 use hamr_device_fw::bare::{BareBoard, Hardware, StartError};
 use hamr_device_fw::board::Default as Usual;
+#[cfg(target_arch = "riscv64")]
+use hamr_device_fw::board::HostMemory;
 use hamr_tests_kernels::variants::{FAILS_EARLY, FAILS_LATE};
 
 pub(crate) struct Checks;
@@ -18,6 +28,15 @@ impl BareBoard for Checks {
             hamr_tests_kernels::crashes::read_null();
         }
         Ok(hardware)
+    }
+
+    /// By the engine of a card, where there is one.
+    #[cfg(target_arch = "riscv64")]
+    fn host_port(memory: HostMemory<(), BusOrder>) -> Box<dyn HostPort> {
+        match Edu::find(memory) {
+            Ok(edu) => Box::new(edu),
+            Err(memory) => Box::new(memory),
+        }
     }
 
     fn console(text: &str) {

@@ -3,9 +3,14 @@
 #![no_std]
 #![no_main]
 
+#[cfg(all(hamr_bare, target_arch = "riscv64"))]
+extern crate alloc;
+
 #[cfg(hamr_bare)]
 mod board;
 mod driver;
+#[cfg(all(hamr_bare, target_arch = "riscv64"))]
+mod edu;
 mod marks;
 mod variant;
 
@@ -20,5 +25,7 @@ hamr_device_fw::image!(
     task_stack = if cfg!(hamr_bare) { 64 << 10 } else { 256 << 10 },
     claims = 48,
     longest_message = 1 << 20,
+    window = 24 << 20,
+    driven = 20 << 20,
     at_start = variant::settings
 );

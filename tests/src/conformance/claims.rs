@@ -89,7 +89,8 @@ pub fn end_with_their_tasks(open: Open) {
         until("it ends", || node.sync(uses::with(x.ptr(), 0)).is_ok());
         let options = CallOptions { deadline: Some(Duration::from_millis(50)), ..CallOptions::default() };
         let held = node.offload_with(keeps::with(x.ptr(), gate.ptr(), keep::WRITES), options).expect("sent");
-        assert!(matches!(held.wait(), Err(CallError::Deadline(_))));
+        let outcome = held.wait();
+        assert!(matches!(outcome, Err(CallError::Deadline(_))), "{outcome:?}");
         until("it ends", || node.sync(uses::with(x.ptr(), 0)).is_ok());
     });
     is_free(&node, &x);

@@ -41,6 +41,7 @@ impl Rig {
             window_len: layout.window_len(),
             heap_off: layout.heap().start,
             host_memory: None,
+            drives: false,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
             silence: devices::START_TIMEOUT,

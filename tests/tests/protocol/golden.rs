@@ -7,6 +7,7 @@
 //! Messages are made by the real ends of the protocol, never by hand: otherwise a correct struct
 //! with a wrong writer would pass.
 
+mod driven;
 mod messages;
 mod network;
 mod structs;
@@ -39,11 +40,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 28] = [
+const FILES: [&str; 29] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
     "device_record",
+    "driven",
     "encoding",
     "fault_reply",
     "flags",

@@ -37,6 +37,7 @@ const PLAN: Plan = Plan {
     host_chunk: CHUNK as u32,
     host_table: 1024,
     placement: Placement::Coherent,
+    staging: 0,
     packed: false,
 };
 

@@ -51,6 +51,7 @@ const PLAN: Plan = Plan {
     host_chunk: 64,
     host_table: 64,
     placement: Placement::Coherent,
+    staging: 0,
     packed: false,
 };
 

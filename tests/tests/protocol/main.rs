@@ -1,6 +1,8 @@
 //! What goes through a window, without a host program: bytes, the handshake, a device's poller, and models of both.
 
+mod bell_model;
 mod bytes;
+mod device_driven;
 mod driven;
 mod golden;
 mod handshake;

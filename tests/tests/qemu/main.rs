@@ -2,6 +2,7 @@
 
 mod aarch64;
 mod arm;
+mod device_driven;
 mod driven;
 mod far;
 mod gas;

@@ -204,6 +204,7 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
         window_len,
         heap_off,
         host_memory: None,
+        drives: false,
         cpu: None,
         start_deadline: devices::START_TIMEOUT,
         silence: devices::START_TIMEOUT,

@@ -1,6 +1,7 @@
 //! Devices that are processes of their own, over shared memory.
 
 mod between;
+mod device_driven;
 mod driven;
 mod ends;
 mod foreign;

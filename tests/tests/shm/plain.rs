@@ -61,43 +61,9 @@ fn unread_started_calls_outlive_several() {
     hamr_tests::unread::unread_started_calls("shm");
 }
 
-/// Log lines of an epoch that a fault ended are read in the next one, each of them once: by a
-/// reader that reads then, and by one that reads all the time.
 #[test]
 fn log_lines_outlive_the_epoch_that_a_fault_ended() {
-    use hamr::logs::LogEvent;
-    use hamr_tests::crashes::still_works;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    const EPOCHS: usize = 12;
-    let node = open(Options::default());
-    let live = || {
-        node.sync(hamr_tests_kernels::flood::with(2)).expect("a reply");
-        assert!(node.sync(hamr_tests_kernels::crashes::null::with()).is_err());
-        still_works(&node);
-    };
-    let counted = |events: &[LogEvent], text: &str| {
-        assert!(events.iter().all(|e| matches!(e, LogEvent::Line(_) | LogEvent::Epoch(_))), "{events:?}");
-        events.iter().filter(|e| matches!(e, LogEvent::Line(line) if line.message == text)).count()
-    };
-    let mut logs = node.logs().expect("an image that logs");
-    live();
-    let events = logs.poll();
-    assert_eq!((counted(&events, "line 0"), counted(&events, "line 1")), (1, 1), "{events:?}");
-    let over = AtomicBool::new(false);
-    let events = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let mut events = Vec::new();
-            while !over.load(Ordering::Acquire) {
-                events.extend(logs.poll());
-            }
-            events.extend(logs.poll());
-            events
-        });
-        (0..EPOCHS).for_each(|_| live());
-        over.store(true, Ordering::Release);
-        reader.join().expect("reads")
-    });
-    assert_eq!((counted(&events, "line 0"), counted(&events, "line 1")), (EPOCHS, EPOCHS));
+    hamr_tests::logs::outlive_their_epoch(&open(Options::default()));
 }
 
 #[test]

@@ -24,7 +24,7 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 28] = [
+const ROWS: [[&str; 4]; 32] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
@@ -38,6 +38,10 @@ const ROWS: [[&str; 4]; 28] = [
     ["qemu", "host-driven", "x86_64", "qemu driven::x86_64"],
     ["qemu", "host-driven", "aarch64", "qemu driven::aarch64"],
     ["gdb, qemu's stub", "host-driven", "riscv64", "qemu driven::gdb"],
+    ["shm", "device-driven", "this machine", "shm device_driven"],
+    ["qemu", "device-driven", "riscv64", "qemu device_driven::riscv64"],
+    ["qemu", "device-driven", "x86_64", "qemu device_driven::x86_64"],
+    ["qemu", "device-driven", "aarch64", "qemu device_driven::aarch64"],
     ["loopback", "split", "this machine", "host split"],
     ["shm, two memories", "split", "this machine", "shm split"],
     ["shm, one memory", "split", "this machine", "shm split::one_memory"],
@@ -79,10 +83,10 @@ pub(super) fn table(lines: &[String]) -> Option<String> {
         (count.0, count.1) = (count.0 + usize::from(passed), count.1 + 1);
     }
     let mut text =
-        format!("{:<18} {:<11} {:<13} {:>6} {:>6}\n", "TRANSPORT", "PROTOCOL", "PROCESSOR", "CASES", "PASSED");
+        format!("{:<18} {:<13} {:<13} {:>6} {:>6}\n", "TRANSPORT", "PROTOCOL", "PROCESSOR", "CASES", "PASSED");
     for [transport, protocol, processor, module] in ROWS {
         if let Some((passed, run)) = counts.get(module) {
-            text += &format!("{transport:<18} {protocol:<11} {processor:<13} {run:>6} {passed:>6}\n");
+            text += &format!("{transport:<18} {protocol:<13} {processor:<13} {run:>6} {passed:>6}\n");
         }
     }
     (!counts.is_empty()).then_some(text)

@@ -1,0 +1,695 @@
+//! The device's end of a window in host memory, which the device drives (docs/model.md, "Device-driven"): it polls words by loads, takes
+//! messages by a DMA engine, and replies by stores.
+//!
+//! ```text
+//! host memory                                     the device's own
+//! window ══ HostPort ══ PortCopy ── Mirror ── DeviceCopy ── window with the heap ── Responder
+//! ```
+//! The host counts BELL up behind what it publishes, once for each odd value of DEVICE_WAIT. The device looks at the slot in which the
+//! last request came and at BELL, so a round without work is two loads, whatever the number of streams. When BELL has changed it stores
+//! a fresh value in DEVICE_WAIT, and then looks everywhere: what it misses counts BELL again. An empty call is one load that finds its
+//! pair, and one store.
+
+use super::copies::{DEVICE_BYTES, Pairs, load, of_device, parts, publish, reserve};
+use super::shadow::{DrivenMemory, Owner, Promises, Shadow, Which};
+use super::{Body, DeviceCopy, HostCopy, Lost, Message, Mirror, NotifyOwner, Side};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem::offset_of;
+use core::ops::Range;
+use hamr_shared_abi::layout::{Layout, LayoutError};
+use hamr_shared_abi::preamble::{
+    DEVICE_WORDS, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, Refusal, feature, word,
+};
+use hamr_shared_abi::rings::RingHeader;
+use hamr_shared_abi::section::{Section, SectionKind};
+use hamr_shared_abi::staging::Staging;
+use hamr_shared_abi::task_line::TaskLine;
+use hamr_shared_abi::tasks::{TasksHeader, TasksLayout};
+use hamr_shared_abi::window::{OutOfWindow, Shared, Window};
+
+/// How a device reaches its host's memory. Words lie at multiples of 8.
+pub trait HostPort: Send {
+    /// Bytes up to which a reply goes by stores.
+    fn stores(&self) -> usize {
+        256
+    }
+    /// Bytes up to which words are loaded.
+    fn loads(&self) -> usize {
+        16
+    }
+    /// A word, or its upper half before its lower one, behind all stores before it.
+    fn load(&mut self, off: u64) -> u64;
+    /// Stores a word, or its lower half before its upper one, behind all stores before it.
+    fn store(&mut self, off: u64, value: u64);
+    /// Copies from there by a DMA engine, and returns when it has ended.
+    fn pull(&mut self, off: u64, to: &mut [u8]);
+    /// Copies to there likewise.
+    fn push(&mut self, off: u64, from: &[u8]);
+}
+
+impl<P: HostPort + ?Sized> HostPort for Box<P> {
+    fn stores(&self) -> usize {
+        (**self).stores()
+    }
+    fn loads(&self) -> usize {
+        (**self).loads()
+    }
+    fn load(&mut self, off: u64) -> u64 {
+        (**self).load(off)
+    }
+    fn store(&mut self, off: u64, value: u64) {
+        (**self).store(off, value);
+    }
+    fn pull(&mut self, off: u64, to: &mut [u8]) {
+        (**self).pull(off, to);
+    }
+    fn push(&mut self, off: u64, from: &[u8]) {
+        (**self).push(off, from);
+    }
+}
+
+/// Few bytes by words, more by the engine.
+struct Port<P>(P);
+
+fn is_words(off: u64, len: usize) -> bool {
+    off.is_multiple_of(8) && len.is_multiple_of(8)
+}
+
+impl<P: HostPort> DrivenMemory for Port<P> {
+    fn promises(&self) -> Promises {
+        Promises { write_ascends: false, line_is_whole: false }
+    }
+
+    fn read(&mut self, off: u64, to: &mut [u8]) -> Result<(), Lost> {
+        if to.len() > self.0.loads() || !is_words(off, to.len()) {
+            self.0.pull(off, to);
+            return Ok(());
+        }
+        for (word, off) in to.as_chunks_mut::<8>().0.iter_mut().zip((off..).step_by(8)) {
+            *word = self.0.load(off).to_le_bytes();
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, off: u64, from: &[u8]) -> Result<(), Lost> {
+        if from.len() > self.0.stores() || !is_words(off, from.len()) {
+            self.0.push(off, from);
+            return Ok(());
+        }
+        for (word, off) in from.as_chunks::<8>().0.iter().zip((off..).step_by(8)) {
+            self.0.store(off, u64::from_le_bytes(*word));
+        }
+        Ok(())
+    }
+}
+
+const fn both(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+const fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
+/// Looks in a row without a request behind which BELL is looked at.
+const QUIET: u32 = 16;
+/// Looks behind which it is in any case; and HOST_STATE, also where BELL has not changed (abi §3.4).
+const MOST: u32 = 64;
+
+/// Sections that are carried at once, and bytes of one at most.
+const CARRIED: &[SectionKind] = &[SectionKind::QUEUES, SectionKind::TABLE, SectionKind::CRASH, SectionKind::TASKS];
+const MOST_SECTION: u64 = 16 << 20;
+/// Bytes of a copy at once.
+const PIECE: usize = 64 << 10;
+/// Bytes that carrying takes for each slot, as more than it has outstanding there at both copies, and beside.
+const PER_SLOT: usize = 256;
+const SPARE: usize = 512 << 10;
+
+/// The host's copy behind a port.
+struct PortCopy<P> {
+    far: Shadow<Port<P>>,
+    copy: HostCopy<Shared>,
+    /// Bytes of the device's window. The shadow has what is before the heap.
+    len: u64,
+    /// The layout in the shadow.
+    layout: Option<Layout>,
+    /// Epoch that was looked at last: offered, refused or left.
+    seen: u32,
+    /// Epoch of the offer that was carried, until the device has left it.
+    open: Option<u32>,
+    serves: bool,
+    bell: u32,
+    asleep: u32,
+    /// The stream and the slot of the last request.
+    last: Option<(usize, u32)>,
+    /// Streams to look at since BELL has changed.
+    streams: Vec<usize>,
+    /// Looks without a request, and since BELL was looked at.
+    quiet: u32,
+    looks: u32,
+    /// Every place was looked at; a state was told.
+    has_looked: bool,
+    has_told: bool,
+    /// A request was taken in this step: one at a time, so that no reply waits for a handler behind its own.
+    has_given: bool,
+    numbers: Vec<u32>,
+}
+
+impl<P: HostPort> PortCopy<P> {
+    fn new(port: P, len: u64, notify: NotifyOwner) -> Result<Self, Lost> {
+        let far = Shadow::new(Port(port), Owner::Host, PREAMBLE_BYTES);
+        let copy = HostCopy::new(far.window.part(0, PREAMBLE_BYTES)?).with_doorbell(notify);
+        Ok(Self {
+            far,
+            copy,
+            len,
+            layout: None,
+            seen: 0,
+            open: None,
+            serves: false,
+            bell: 0,
+            asleep: 0,
+            last: None,
+            streams: Vec::new(),
+            quiet: 0,
+            looks: 0,
+            has_looked: false,
+            has_told: false,
+            has_given: false,
+            numbers: Vec::new(),
+        })
+    }
+
+    fn port(&mut self) -> &mut P {
+        &mut self.far.memory.0
+    }
+
+    fn load_bell(&mut self) -> u32 {
+        self.port().load(word::BELL) as u32
+    }
+
+    /// Magic, EPOCH, HOST_STATE and OPEN_QUEUES.
+    fn load_words(&mut self) -> [u32; 4] {
+        let [magic, _] = halves(self.port().load(0));
+        let [epoch, state] = halves(self.port().load(word::EPOCH));
+        let [_, open] = halves(self.port().load(word::HOST_ALIVE));
+        [magic, epoch, state, open]
+    }
+
+    fn state(&mut self, epoch: u32, state: DeviceState) {
+        self.port().store(DEVICE_WORDS, both(epoch, state.0));
+    }
+
+    fn refuse(&mut self, epoch: u32, why: Refusal, expected: u32, got: u32) {
+        self.serves = false;
+        self.port().store(word::REFUSAL - 4, both(0, why.0));
+        self.port().store(word::REFUSAL_DETAIL, both(expected, got));
+        self.state(epoch, DeviceState::REFUSED);
+    }
+
+    /// Looks at the host's words. An offer is in the shadow behind this.
+    fn pull_words(&mut self) -> Result<(), Lost> {
+        let words @ [magic, epoch, state, open] = self.load_words();
+        if magic != MAGIC || epoch == 0 {
+            return Ok(());
+        }
+        if self.open == Some(epoch) {
+            publish(&self.far.window, word::HOST_STATE, state)?;
+            publish(&self.far.window, word::OPEN_QUEUES, open)?;
+            let mut bytes = [0; 8];
+            for off in self.copy.words().skip(2).collect::<Vec<_>>() {
+                self.far.read(off & !7, &mut bytes)?;
+                let at = (off & 4) as usize;
+                self.far.window.write_bytes(off, bytes.get(at..at + 4).unwrap_or_default())?;
+            }
+            return Ok(());
+        }
+        if self.open.is_some() {
+            // The device is to leave first.
+            return publish(&self.far.window, word::HOST_STATE, HostState::CLOSING.0);
+        }
+        if self.seen == epoch {
+            return Ok(());
+        }
+        match HostState(state) {
+            HostState::CLOSING => {
+                self.seen = epoch;
+                self.state(epoch, DeviceState::STOPPED);
+            }
+            HostState::OFFERED => match self.pull_offer() {
+                _ if self.load_words() != words => publish(&self.far.window, 0, 0)?,
+                Ok(()) => self.seen = epoch,
+                Err([why, expected, got]) => {
+                    (self.seen, self.layout) = (epoch, None);
+                    publish(&self.far.window, 0, 0)?;
+                    self.refuse(epoch, Refusal(why), expected, got);
+                }
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Brings an offer into the shadow, or why there is none that this device takes.
+    fn pull_offer(&mut self) -> Result<(), [u32; 3]> {
+        let malformed = [Refusal::SECTION.0, 0, 0];
+        let refused = |why: LayoutError| match why {
+            LayoutError::Section(kind) => [Refusal::SECTION.0, kind.0, 0],
+            LayoutError::Queue(index) => [Refusal::QUEUE.0, index, 0],
+            LayoutError::Window(len) => [Refusal::WINDOW_LEN.0, 0, len as u32],
+        };
+        self.far.pull(0, PREAMBLE_BYTES).map_err(|_| malformed)?;
+        let required = load(&self.far.window, offset_of!(Preamble, features_required) as u64).map_err(|_| malformed)?;
+        if required & feature::DRIVEN == 0 {
+            return Err([Refusal::FEATURES.0, feature::DRIVEN, required]);
+        }
+        let layout = Layout::of_front(&self.far.window, self.len).map_err(refused)?;
+        if let Some(long) = parts(&layout, CARRIED).find(|section| section.len > MOST_SECTION) {
+            return Err([Refusal::SECTION.0, long.kind.0, 0]);
+        }
+        let heap = layout.heap().start;
+        self.make_room(&layout).ok_or([Refusal::WINDOW_LEN.0, 0, u32::try_from(heap).unwrap_or(u32::MAX)])?;
+        self.lay_out(&layout).map_err(|_| malformed)?;
+        self.layout = Some(layout);
+        Ok(())
+    }
+
+    /// Has the shadow as long as what is before the heap. `None`: there is not so much memory.
+    fn make_room(&mut self, layout: &Layout) -> Option<()> {
+        let front = layout.heap().start;
+        if self.far.window.len() < front {
+            let mut preamble = [0; PREAMBLE_BYTES as usize];
+            self.far.window.read_bytes(0, &mut preamble).ok()?;
+            // Freed before the longer one is made.
+            for len in [PREAMBLE_BYTES, front] {
+                let shadow = Window::try_private(len)?.share();
+                shadow.write_bytes(0, &preamble).ok()?;
+                self.copy.renew_front(shadow.part(0, len).ok()?, self.len);
+                self.far.window = shadow;
+            }
+        }
+        Some(())
+    }
+
+    fn lay_out(&mut self, layout: &Layout) -> Result<(), Lost> {
+        for section in layout.sections() {
+            match section.kind {
+                SectionKind::QUEUES => self.far.pull(section.off, section.len)?,
+                SectionKind::LOG | SectionKind::TRACE => {
+                    self.far.pull(section.off, section.len.min(RingHeader::BYTES))?;
+                }
+                SectionKind::LINES | SectionKind::TABLE | SectionKind::CRASH => {
+                    self.far.window.zero(section.off, section.len)?;
+                }
+                SectionKind::TASKS => {
+                    self.far.window.zero(section.off, section.len)?;
+                    self.far.pull(section.off, size_of::<TasksHeader>() as u64)?;
+                    let (table, len) = TasksLayout::read(layout, &self.far.window)?.table();
+                    self.far.pull(table, len)?;
+                }
+                _ => {}
+            }
+        }
+        let pairs = Pairs::of(&self.far.window, self.len)?;
+        let slots = pairs.streams.iter().chain(&pairs.of_host).map(|d| d.slots() as usize).sum::<usize>();
+        reserve(&mut Vec::new(), slots.saturating_mul(PER_SLOT).saturating_add(SPARE))?;
+        (self.far.streams, self.far.of_host) = (pairs.streams, pairs.of_host);
+        Ok(())
+    }
+
+    /// Is something new in this slot of a stream?
+    fn pull_request(&mut self, stream: usize, number: u32) -> Result<bool, Lost> {
+        let Some(d) = self.far.streams.get(stream).copied() else { return Ok(false) };
+        self.far.pull_half(&d, number, Which::Request)
+    }
+
+    /// Looks where the last request came, at the hot slot or the ring.
+    fn pull_last(&mut self) -> Result<bool, Lost> {
+        let Some((stream, slot)) = self.last else { return Ok(false) };
+        if slot == 0 {
+            return self.pull_request(stream, 0);
+        }
+        let is_new = self.pull_request(stream, self.copy.next_ring(stream))?;
+        if is_new {
+            // A hot message was published before one in the ring, or finds it (rule 8).
+            self.pull_request(stream, 0)?;
+        }
+        Ok(is_new)
+    }
+
+    fn pull_stream(&mut self, stream: usize) -> Result<bool, Lost> {
+        let mut numbers = core::mem::take(&mut self.numbers);
+        numbers.clear();
+        self.copy.asked(stream, &mut numbers);
+        let is_new = numbers.iter().try_fold(false, |is_new, number| Ok(self.pull_request(stream, *number)? | is_new));
+        self.numbers = numbers;
+        is_new
+    }
+
+    fn pull_replies(&mut self) -> Result<(), Lost> {
+        for queue in 0..self.far.of_host.len() {
+            let Some(d) = self.far.of_host.get(queue).copied() else { break };
+            let mut numbers = core::mem::take(&mut self.numbers);
+            numbers.clear();
+            self.copy.awaited(queue, &mut numbers);
+            let pulled: Result<(), Lost> =
+                numbers.iter().try_for_each(|number| self.far.pull_half(&d, *number, Which::Reply).map(|_| ()));
+            self.numbers = numbers;
+            pulled?;
+        }
+        Ok(())
+    }
+
+    /// Every place is looked at, or will be: what is published behind this counts BELL.
+    fn look_around(&mut self) -> Result<(), Lost> {
+        self.has_looked = true;
+        if self.serves {
+            self.copy.prepare_wait();
+            let wait = load(&self.far.window, word::DEVICE_WAIT)?;
+            self.port().store(word::DEVICE_WAIT, wait.into());
+        }
+        self.pull_words()?;
+        if self.serves {
+            let open = load(&self.far.window, word::OPEN_QUEUES)? as usize;
+            self.streams.clear();
+            self.streams.extend(0..open.min(self.far.streams.len()));
+            self.pull_replies()?;
+        }
+        Ok(())
+    }
+
+    /// The next message that is in the shadow.
+    fn take_near(&mut self, message: &mut Message) -> Result<bool, Lost> {
+        let is_there = self.copy.take(message)?;
+        match message.body {
+            _ if !is_there => return Ok(false),
+            Body::Offer => self.enter()?,
+            Body::Half(half) if !half.of_host && !half.header_alone => {
+                (self.last, self.quiet, self.has_given) = (Some((half.queue.into(), half.slot)), 0, true);
+                // Its handler may take any time.
+                self.notify()?;
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// An offer is carried.
+    fn enter(&mut self) -> Result<(), Lost> {
+        let epoch = load(&self.far.window, word::EPOCH)?;
+        (self.open, self.last, self.asleep) = (Some(epoch), None, epoch << 16);
+        self.streams.clear();
+        Ok(())
+    }
+
+    fn find(&mut self, message: &mut Message) -> Result<bool, Lost> {
+        self.looks += 1;
+        if self.take_near(message)? || self.looks < MOST && self.pull_last()? && self.take_near(message)? {
+            return Ok(true);
+        }
+        self.quiet = self.quiet.saturating_add(1);
+        if self.quiet == 1 {
+            self.notify()?;
+        }
+        while let Some(stream) = self.streams.pop() {
+            if self.pull_stream(stream)? && self.take_near(message)? {
+                self.streams.push(stream);
+                return Ok(true);
+            }
+        }
+        if self.serves && self.quiet < QUIET && self.looks < MOST {
+            return Ok(false);
+        }
+        let bell = self.load_bell();
+        let is_new = core::mem::replace(&mut self.bell, bell) != bell;
+        if is_new || !self.serves {
+            self.look_around()?;
+        } else if self.looks >= MOST {
+            self.pull_words()?;
+        } else {
+            return Ok(false);
+        }
+        self.looks = 0;
+        self.take_near(message)
+    }
+
+    /// Rule 22.
+    fn notify(&mut self) -> Result<(), Lost> {
+        for off in self.copy.waits_of_host().collect::<Vec<_>>() {
+            self.far.pull(off & !7, 8)?;
+        }
+        self.copy.flush()
+    }
+
+    /// From now on the host's doorbell rings where it counts BELL. False: it has counted it already, or there is something to do.
+    fn prepare_sleep(&mut self) -> Result<bool, Lost> {
+        self.notify()?;
+        self.asleep = self.asleep.wrapping_add(1) | 1;
+        let asleep = self.asleep;
+        self.port().store(word::ASLEEP, asleep.into());
+        if self.load_bell() == self.bell && self.streams.is_empty() && self.serves {
+            return Ok(true);
+        }
+        self.end_sleep();
+        Ok(false)
+    }
+
+    fn end_sleep(&mut self) {
+        self.asleep = self.asleep.wrapping_add(1) & !1;
+        let asleep = self.asleep;
+        self.port().store(word::ASLEEP, asleep.into());
+        // Before a handler runs, also at the host's words.
+        self.looks = MOST;
+    }
+
+    fn put_state(&mut self, message: &Message, acknowledged: u32, state: u32) -> Result<(), Lost> {
+        self.copy.put(message)?;
+        self.far.push(DEVICE_WORDS + 8, DEVICE_BYTES as u64 - 8)?;
+        for section in self.layout.iter().flat_map(|layout| parts(layout, of_device(state))) {
+            self.far.push(section.off, section.len)?;
+        }
+        self.far.hand_over()?;
+        self.port().store(DEVICE_WORDS, both(acknowledged, state));
+        let is_now = self.open == Some(acknowledged);
+        self.serves = is_now && state == DeviceState::SERVING.0;
+        if is_now && [DeviceState::STOPPED.0, DeviceState::REFUSED.0].contains(&state) {
+            self.open = None;
+        }
+        self.has_told = true;
+        // What came before the first look.
+        self.bell = self.bell.wrapping_sub(1);
+        self.look_now();
+        self.notify()
+    }
+
+    fn look_now(&mut self) {
+        self.quiet = QUIET;
+    }
+}
+
+impl<P: HostPort> Side for PortCopy<P> {
+    fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
+        Ok(!self.has_given && self.find(message)?)
+    }
+
+    fn put(&mut self, message: &Message) -> Result<(), Lost> {
+        match message.body {
+            Body::State(acknowledged, state) => self.put_state(message, acknowledged, state),
+            Body::Half(half) if self.copy.put_half(&half, &message.bytes)? => {
+                self.quiet = 0;
+                self.far.push_half(&half)
+            }
+            Body::Half(_) => Ok(()),
+            _ => self.copy.put(message),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Lost> {
+        self.has_given = false;
+        self.far.hand_over()
+    }
+
+    fn prepare_wait(&mut self) -> bool {
+        true
+    }
+
+    fn cancel_wait(&mut self) {}
+}
+
+/// A device's end of a window that it drives: carries between host memory and the window that it serves.
+pub struct Driver<P, K> {
+    mirror: Mirror<PortCopy<P>, DeviceCopy<K>>,
+    window: Window<K>,
+    /// The number of the request in STAGING that was done last.
+    done: u32,
+    /// What the host was shown of LOG, and of ALIVE.
+    shown: u32,
+    alive: u32,
+    bytes: Vec<u8>,
+}
+
+impl<P: HostPort, K: Clone> Driver<P, K> {
+    /// Between host memory behind `port` and the device's window, which is as long. `notify` notifies the host; `wake` the device, of
+    /// what came while it was about to sleep.
+    ///
+    /// # Errors
+    /// None.
+    pub fn new(port: P, window: Window<K>, notify: NotifyOwner, wake: NotifyOwner) -> Result<Self, Lost> {
+        // What an earlier device has left there is over.
+        publish(&window, 0, 0)?;
+        let near = DeviceCopy::new(window.part(0, window.len())?).with_doorbell(wake, 0);
+        let mirror = Mirror::new(PortCopy::new(port, window.len(), notify)?, near);
+        Ok(Self { mirror, window, done: 0, shown: 0, alive: 0, bytes: Vec::new() })
+    }
+
+    /// Carries what is published, at most one request, and does what STAGING asks for. True: something was.
+    pub fn step(&mut self) -> bool {
+        let moved = match self.mirror.step() {
+            Ok(moved) => moved,
+            // Only an offer has something that does not fit.
+            Err(_) => {
+                let host = self.mirror.sides().0;
+                let epoch = host.open.take().unwrap_or(host.seen);
+                host.refuse(epoch, Refusal::SECTION, 0, 0);
+                true
+            }
+        };
+        let host = self.mirror.sides().0;
+        let (has_looked, has_told) = (core::mem::take(&mut host.has_looked), core::mem::take(&mut host.has_told));
+        if has_told {
+            self.show_log(true);
+        }
+        has_looked && self.serve_staging() || moved
+    }
+
+    /// The next step looks everywhere: the device may run a handler for long.
+    pub fn look_now(&mut self) {
+        self.mirror.sides().0.look_now();
+    }
+
+    /// The device is about to sleep until it is notified. False: it is not to.
+    pub fn prepare_sleep(&mut self) -> bool {
+        !self.step() && self.mirror.sides().0.prepare_sleep().unwrap_or(false)
+    }
+
+    /// The sleep is over.
+    pub fn end_sleep(&mut self) {
+        self.mirror.sides().0.end_sleep();
+    }
+
+    /// Shows the host that the device is alive, and how far it has come, where ALIVE has changed.
+    pub fn beat(&mut self) {
+        let alive = load(&self.window, word::DEVICE_ALIVE).unwrap_or(0);
+        if core::mem::replace(&mut self.alive, alive) == alive {
+            return;
+        }
+        let progress = load(&self.window, word::DEVICE_PROGRESS).unwrap_or(0);
+        self.mirror.sides().0.port().store(word::DEVICE_ALIVE, both(alive, progress));
+        self.show_log(false);
+    }
+
+    /// Brings new lines to the host; those of another epoch `in_any_case`.
+    fn show_log(&mut self, in_any_case: bool) {
+        let Some(layout) = self.mirror.sides().0.layout else { return };
+        let Ok(log) = layout.section(SectionKind::LOG) else { return };
+        let written = load(&self.window, log.off + RingHeader::WRITTEN).unwrap_or(0);
+        if core::mem::replace(&mut self.shown, written) != written || in_any_case {
+            self.show(&layout, SectionKind::LOG);
+        }
+    }
+
+    /// A request in STAGING, where there is a new one.
+    fn serve_staging(&mut self) -> bool {
+        let host = self.mirror.sides().0;
+        let Some(layout) = host.layout else { return false };
+        let Ok(staging) = layout.section(SectionKind::STAGING) else { return false };
+        if staging.len < Staging::DATA {
+            return false;
+        }
+        let [number, kind] = halves(host.port().load(staging.off + Staging::NUMBER));
+        if number == self.done {
+            return false;
+        }
+        let [off, len] = [Staging::OFF, Staging::LEN].map(|at| host.port().load(staging.off + at));
+        let status = self.copy(&layout, &staging, kind, off, len).map_or(Staging::NO_RANGE, |()| Staging::OK);
+        self.done = number;
+        self.mirror.sides().0.port().store(staging.off + Staging::DONE, both(number, status));
+        true
+    }
+
+    fn copy(&mut self, layout: &Layout, staging: &Section, kind: u32, off: u64, len: u64) -> Option<()> {
+        let (Range { start, end }, data) = (layout.heap(), staging.off + Staging::DATA);
+        if kind == Staging::SHOW {
+            return self.show(layout, SectionKind(u32::try_from(off).ok()?));
+        }
+        if off < start || off.checked_add(len)? > end || len > staging.len - Staging::DATA {
+            return None;
+        }
+        match kind {
+            Staging::PUT => self.pieces(len, |port, window, at, bytes| {
+                port.pull(data + at, bytes);
+                window.write_bytes(off + at, bytes)
+            }),
+            Staging::GET => self.pieces(len, |port, window, at, bytes| {
+                window.read_bytes(off + at, bytes)?;
+                port.push(data + at, bytes);
+                Ok(())
+            }),
+            _ => None,
+        }
+    }
+
+    /// Copies `len` bytes, some at a time. A layout says what it likes, and has no memory for it made here.
+    fn pieces(
+        &mut self,
+        len: u64,
+        mut copy: impl FnMut(&mut P, &Window<K>, u64, &mut [u8]) -> Result<(), OutOfWindow>,
+    ) -> Option<()> {
+        let port = &mut self.mirror.sides().0.far.memory.0;
+        for at in (0..len).step_by(PIECE) {
+            self.bytes.resize((len - at).min(PIECE as u64) as usize, 0);
+            copy(port, &self.window, at, &mut self.bytes).ok()?;
+        }
+        Some(())
+    }
+
+    /// Brings what the device has written into a section to the host.
+    fn show(&mut self, layout: &Layout, kind: SectionKind) -> Option<()> {
+        let section = layout.section(kind).ok()?;
+        match kind {
+            SectionKind::LOG | SectionKind::TRACE if section.len >= RingHeader::BYTES => {
+                let words = [RingHeader::WRITTEN, RingHeader::DROPPED, RingHeader::FRAMES];
+                // Bytes behind the words that they are there for.
+                let frames = load(&self.window, section.off + words[2]).ok()?;
+                let [written, dropped] = [words[0], words[1]].map(|at| load(&self.window, section.off + at));
+                self.push(section.off + RingHeader::BYTES, section.len - RingHeader::BYTES)?;
+                let port = self.mirror.sides().0.port();
+                port.store(section.off + RingHeader::WRITTEN, both(written.ok()?, dropped.ok()?));
+                // Behind that, and without the host's word beside it.
+                port.load(section.off + RingHeader::WRITTEN);
+                port.push(section.off + RingHeader::FRAMES, &frames.to_le_bytes());
+                Some(())
+            }
+            SectionKind::TASKS => {
+                let tasks = TasksLayout::read(layout, &self.mirror.sides().0.far.window).ok()?;
+                self.push(tasks.line(0), u64::from(tasks.tasks()) * size_of::<TaskLine>() as u64)
+            }
+            _ => None,
+        }
+    }
+
+    fn push(&mut self, off: u64, len: u64) -> Option<()> {
+        self.pieces(len, |port, window, at, bytes| {
+            window.read_bytes(off + at, bytes)?;
+            port.push(off + at, bytes);
+            Ok(())
+        })
+    }
+}
+
+// A pair of words of the device's own each, which one store reaches.
+const _: () = assert!(word::EPOCH_ACK == DEVICE_WORDS && word::DEVICE_STATE == DEVICE_WORDS + 4);
+const _: () = assert!((word::REFUSAL - 4).is_multiple_of(8) && word::REFUSAL_DETAIL.is_multiple_of(8));
+const _: () =
+    assert!(word::DEVICE_PROGRESS == word::DEVICE_ALIVE + 4 && RingHeader::DROPPED == RingHeader::WRITTEN + 4);

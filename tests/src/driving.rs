@@ -1,0 +1,250 @@
+//! What drives its host's memory (docs/model.md, "Device-driven"), with its operations noted.
+
+use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::{DeviceState, MAGIC, word};
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot::RepHdr;
+use hamr_comm::abi::staging::Staging;
+use hamr_comm::abi::window::{Queue, Shared, Window};
+use hamr_comm::am::{Requester, Responder, SlotAccess};
+use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer};
+use hamr_comm::mirror::{Driver, HostPort};
+use hamr_comm::registry::Table;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A handler.
+pub const KEY: HandlerKey = HandlerKey(7);
+/// Bytes of a window.
+pub const WINDOW: u64 = 1 << 17;
+/// What is offered.
+pub const PLAN: Plan = Plan {
+    streams: 3,
+    ring: 4,
+    tickets: 2,
+    chunk: 1024,
+    heap: 4096,
+    table: 4096,
+    log: 2048,
+    trace: 0,
+    tasks: 1,
+    host_chunk: 64,
+    host_table: 64,
+    staging: Staging::DATA + 1024,
+    ..Plan::NO_TASKS
+};
+/// Steps behind which BELL was looked at, and all behind it.
+pub const MANY: u32 = 200;
+
+/// In their order.
+pub type Operations = Arc<Mutex<Vec<Operation>>>;
+
+/// An operation at the host's memory: offset, and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "those of a port")]
+pub enum Operation {
+    Load(u64),
+    Store(u64),
+    Pull(u64, usize),
+    Push(u64, usize),
+}
+use Operation::{Load, Pull, Push, Store};
+
+/// The host's memory, whose operations are noted.
+pub struct Counted {
+    window: Window<Shared>,
+    operations: Operations,
+}
+
+impl Counted {
+    fn note(&self, operation: Operation) {
+        self.operations.lock().expect("nobody panics").push(operation);
+    }
+}
+
+impl HostPort for Counted {
+    fn load(&mut self, off: u64) -> u64 {
+        self.note(Load(off));
+        let mut bytes = [0; 8];
+        self.window.read_bytes(off, &mut bytes).expect("inside");
+        u64::from_le_bytes(bytes)
+    }
+    fn store(&mut self, off: u64, value: u64) {
+        self.note(Store(off));
+        self.window.write_bytes(off, &value.to_le_bytes()).expect("inside");
+    }
+    fn pull(&mut self, off: u64, to: &mut [u8]) {
+        self.note(Pull(off, to.len()));
+        self.window.read_bytes(off, to).expect("inside");
+    }
+    fn push(&mut self, off: u64, from: &[u8]) {
+        self.note(Push(off, from.len()));
+        self.window.write_bytes(off, from).expect("inside");
+    }
+}
+
+/// A device that drives memory, without its processor, and its host.
+pub struct Rig {
+    /// What carries.
+    pub driver: Driver<Counted, Shared>,
+    /// The layout.
+    pub layout: Layout,
+    /// The host's memory.
+    pub near: Window<Shared>,
+    /// The device's.
+    pub far: Window<Shared>,
+    /// The ends of the streams there.
+    pub host: Vec<Requester<Queue<Shared>>>,
+    /// And here.
+    pub device: Vec<Responder<Queue<Shared>>>,
+    /// What was done at the host's memory.
+    pub operations: Operations,
+    /// How often the host was notified.
+    pub notified: Arc<AtomicU32>,
+}
+
+/// Has a host make an offer.
+///
+/// # Panics
+/// It is not one.
+pub fn offer(near: &Window<Shared>, plan: Plan, epoch: Epoch) -> Layout {
+    let offer = Offer {
+        plan,
+        node: NodeId(1),
+        features: 0,
+        required: 0,
+        fingerprint: 0,
+        host_handlers: Table::of(Vec::new()),
+        pid: 0,
+        idle_policy: IdlePolicy::default(),
+    };
+    HostHandshake::offer(near, &offer, epoch).expect("long enough").1
+}
+
+/// Publishes a word.
+///
+/// # Panics
+/// It is outside.
+pub fn set(window: &Window<Shared>, off: u64, value: u32) {
+    window.word(off).expect("inside").publish(value);
+}
+
+/// Loads a word.
+///
+/// # Panics
+/// It is outside.
+pub fn get(window: &Window<Shared>, off: u64) -> u32 {
+    window.word(off).expect("inside").observe()
+}
+
+/// Has the device publish a state.
+pub fn leave(far: &Window<Shared>, epoch: u32, state: DeviceState) {
+    set(far, word::EPOCH_ACK, epoch);
+    set(far, word::DEVICE_STATE, state.0);
+}
+
+impl Rig {
+    /// Both windows, and nothing offered.
+    ///
+    /// # Panics
+    /// Something is not as it is to be.
+    pub fn idle() -> (Driver<Counted, Shared>, [Window<Shared>; 2], Operations, Arc<AtomicU32>) {
+        let windows @ [near, far] = &[(); 2].map(|()| Window::private(WINDOW).share());
+        let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+        let (operations, notified) = (Operations::default(), Arc::<AtomicU32>::default());
+        let port = Counted { window: all(near), operations: operations.clone() };
+        let count = notified.clone();
+        let notify = move || _ = count.fetch_add(1, Ordering::Relaxed);
+        let driver = Driver::new(port, all(far), Box::new(notify), Box::new(|| ())).expect("both are there");
+        (driver, windows.each_ref().map(all), operations, notified)
+    }
+
+    /// A device that serves three streams.
+    ///
+    /// # Panics
+    /// Something is not as it is to be.
+    #[expect(clippy::new_without_default, reason = "it does much")]
+    pub fn new() -> Self {
+        let epoch = Epoch(1);
+        let (driver, [near, far], operations, notified) = Self::idle();
+        let layout = offer(&near, PLAN, epoch);
+        set(&near, word::OPEN_QUEUES, 4);
+        let queue = |window: &Window<Shared>, index| {
+            let mut queue = window.queue(&layout.queue(&near, index).expect("laid out")).expect("inside");
+            queue.use_two_lines(true);
+            queue
+        };
+        let host = (1..4).map(|i| Requester::new(queue(&near, i), epoch)).collect();
+        let device = (1..4).map(|i| Responder::new(queue(&far, i), epoch)).collect();
+        let mut rig = Self { driver, layout, near, far, host, device, operations, notified };
+        rig.steps(MANY);
+        assert_eq!(get(&rig.far, 0), MAGIC, "the offer is carried");
+        leave(&rig.far, 1, DeviceState::SERVING);
+        rig.steps(MANY);
+        assert_eq!(get(&rig.near, word::DEVICE_STATE), DeviceState::SERVING.0);
+        rig
+    }
+
+    /// So many steps.
+    pub fn steps(&mut self, count: u32) {
+        for _ in 0..count {
+            self.driver.step();
+        }
+    }
+
+    /// What was published is told, where the device asked for that.
+    pub fn ring(&self) {
+        if get(&self.near, word::DEVICE_WAIT) & 1 == 1 {
+            set(&self.near, word::BELL, get(&self.near, word::BELL) + 1);
+        }
+    }
+
+    /// Has one request of STAGING done, and returns its status.
+    ///
+    /// # Panics
+    /// Something is not as it is to be.
+    pub fn ask(&mut self, kind: u32, off: u64, len: u64) -> u32 {
+        let staging = self.layout.section(SectionKind::STAGING).expect("planned").off;
+        let number = get(&self.near, staging + Staging::NUMBER) + 1;
+        for (at, value) in [(Staging::OFF, off), (Staging::LEN, len)] {
+            self.near.write_bytes(staging + at, &value.to_le_bytes()).expect("inside");
+        }
+        set(&self.near, staging + Staging::NUMBER + 4, kind);
+        set(&self.near, staging + Staging::NUMBER, number);
+        set(&self.near, word::BELL, get(&self.near, word::BELL) + 1);
+        self.steps(MANY);
+        assert_eq!(get(&self.near, staging + Staging::DONE), number);
+        get(&self.near, staging + Staging::DONE + 4)
+    }
+
+    /// The operations of a step.
+    ///
+    /// # Panics
+    /// Another test has.
+    pub fn step(&mut self) -> Vec<Operation> {
+        self.operations.lock().expect("nobody panics").clear();
+        self.driver.step();
+        std::mem::take(&mut *self.operations.lock().expect("nobody panics"))
+    }
+
+    /// Runs the call that was carried to a stream.
+    ///
+    /// # Panics
+    /// Something is not as it is to be.
+    #[track_caller]
+    pub fn reply(&mut self, stream: usize, hdr: RepHdr, payload: &[u64]) -> u32 {
+        let found = self.device[stream].next(true).expect("carried");
+        self.device[stream].slot(found.slot).write_reply(payload);
+        self.device[stream].slot(found.slot).publish_reply(hdr.0, found.seq);
+        found.slot
+    }
+
+    /// Where a slot is.
+    ///
+    /// # Panics
+    /// Something is not as it is to be.
+    pub fn line(&self, stream: u32, slot: u32) -> u64 {
+        self.layout.queue(&self.near, stream + 1).expect("laid out").slot(slot).expect("there")
+    }
+}
