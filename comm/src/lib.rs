@@ -6,7 +6,7 @@
 //! tests.
 //!
 //! Features: `tasks`, handlers on stacks of their own, which wait; `claims`, what these keep from others; `world`, calls between
-//! ranks; `modules`, handlers loaded at run time; `postcard`, the hook of `#[migratable(postcard)]`; `defmt` and `tracing`, where
+//! ranks; `modules`, handlers loaded at run time; `side`, a section that a third program serves; `postcard`, the hook of `#[migratable(postcard)]`; `defmt` and `tracing`, where
 //! handlers' logs go. Pages named `docs/…` are in the repository.
 //!
 //! Who may depend on it: everything above (`hamr`, `hamr-device-fw`, handler crates). It depends on
@@ -46,6 +46,8 @@ pub mod registry;
 pub mod relay;
 mod resource;
 mod shared;
+#[cfg(feature = "side")]
+pub mod side;
 pub mod signature;
 mod staging;
 pub mod task;
@@ -78,6 +80,9 @@ pub use why::Why;
 
 pub use hamr_shared_abi as abi;
 pub use hamr_shared_abi::ids::{NodeId, RankId};
+
+/// Feature bits (abi §3.6) of layers above this crate that the build has.
+pub const LAYERS: u32 = if cfg!(feature = "side") { abi::preamble::feature::VERBS } else { 0 };
 
 /// Handlers that every image has.
 pub mod builtin {

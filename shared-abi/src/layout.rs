@@ -2,7 +2,7 @@
 
 use crate::preamble::{MAX_SECTIONS, PREAMBLE_BYTES, Preamble, SECTIONS, feature};
 use crate::queue::QueueDescriptor;
-use crate::section::{Section, SectionKind};
+use crate::section::{Section, SectionKind, VERBS_FRONT};
 use crate::slot::SLOT_BYTES;
 use crate::split::{PAGE, Split};
 use crate::window::{Loan, OutOfWindow, Window};
@@ -37,6 +37,8 @@ pub struct Plan {
     pub host_chunk: u32,
     /// Bytes for the table of host handlers.
     pub host_table: u64,
+    /// Bytes of queues and registered memory for verbs, behind the front of their section; 0: no section VERBS.
+    pub verbs: u64,
     /// Where the halves of slots lie.
     pub placement: Placement,
     /// Slots and heap begin on no page: for windows of which a page would be a large part.
@@ -71,6 +73,7 @@ impl Plan {
         tasks: 0,
         host_chunk: 0,
         host_table: 0,
+        verbs: 0,
         placement: Placement::Coherent,
         packed: false,
     };
@@ -147,8 +150,17 @@ fn round(n: u64) -> Option<u64> {
     n.checked_next_multiple_of(SLOT_BYTES as u64)
 }
 
+/// Bytes of the section VERBS, in whole pages: another program maps it alone.
+fn verbs_bytes(plan: &Plan) -> u64 {
+    match plan.verbs {
+        0 => 0,
+        // What overflows is refused as the window that it would make.
+        arena => arena.checked_next_multiple_of(PAGE).map_or(u64::MAX, |arena| arena.saturating_add(VERBS_FRONT)),
+    }
+}
+
 /// The sections and their bytes, in their order.
-fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 9] {
+fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 10] {
     [
         (SectionKind::QUEUES, u64::from(queues) * size_of::<QueueDescriptor>() as u64),
         (SectionKind::LINES, lines_bytes(plan)),
@@ -158,6 +170,7 @@ fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 9] {
         (SectionKind::TRACE, plan.trace),
         (SectionKind::CRASH, size_of::<crate::rings::CrashRecord>() as u64),
         (SectionKind::TASKS, tasks::section_bytes(plan)),
+        (SectionKind::VERBS, verbs_bytes(plan)),
         (SectionKind::HEAP, plan.heap),
     ]
 }
@@ -176,14 +189,19 @@ impl Layout {
             return Err(PlanError::TooLarge);
         }
         let mut at = PREAMBLE_BYTES;
-        let wanted = sizes(plan, queues).into_iter().filter(|(kind, len)| *kind != SectionKind::TASKS || *len != 0);
+        let is_wanted =
+            |(kind, len): &(SectionKind, u64)| *len != 0 || !matches!(*kind, SectionKind::TASKS | SectionKind::VERBS);
+        let wanted = sizes(plan, queues).into_iter().filter(is_wanted);
         let page = if plan.packed { SLOT_BYTES as u64 } else { PAGE };
         for (entry, (kind, len)) in layout.sections.iter_mut().zip(wanted) {
             // The slots start on a page, so that their sets in the caches do not depend on what
             // precedes them.
-            if kind == SectionKind::LINES || kind == SectionKind::HEAP {
-                at = at.checked_next_multiple_of(page).ok_or(PlanError::TooLarge)?;
-            }
+            let align = match kind {
+                SectionKind::LINES | SectionKind::HEAP => page,
+                SectionKind::VERBS => PAGE,
+                _ => SLOT_BYTES as u64,
+            };
+            at = at.checked_next_multiple_of(align).ok_or(PlanError::TooLarge)?;
             if kind == SectionKind::HEAP && plan.placement == Placement::OneMemory {
                 layout.split = Split::of(at);
                 at = at.checked_mul(2).ok_or(PlanError::TooLarge)?;
