@@ -1,71 +1,19 @@
 //! A device, its host and the adapter as processes.
 
-use hamr::{CallError, Image, Node, Options, Runtime};
+mod common;
+
+use common::{SOON, goes_on_without_its_host, is_gone, open, pair, runtime};
+use hamr::{CallError, Image, Options};
 use hamr_comm::abi::status::Status;
 use hamr_verbs::handlers::{post_one, send_all, take_all};
-use hamr_verbs::host::{Fabric, FabricError, QpPlan, Region};
+use hamr_verbs::host::{Fabric, FabricError, QpPlan};
 use hamr_verbs::wire::Access;
-use hamr_verbs::{CqId, QpId};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
-
-/// A wait of a test at most.
-const SOON: Duration = Duration::from_secs(20);
-
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
-}
-
-fn open(verbs: u64) -> Node {
-    let options = Options { verbs, start_deadline: Duration::from_secs(60), ..Options::default() };
-    runtime().open_with("shm", Image::find("hamr-verbs-image").expect("an image"), options).expect("a device")
-}
-
-/// Two queue pairs that are connected, and what they need.
-struct Pair {
-    fabric: Fabric,
-    cq: CqId,
-    region: Region,
-    a: QpId,
-    b: QpId,
-}
-
-fn pair(node: &Node) -> Pair {
-    let fabric = Fabric::open(node).expect("an adapter");
-    let cq = fabric.completion_queue(100).expect("room");
-    let region = fabric.region(64, Access::LOCAL_WRITE).expect("room");
-    let [a, b] = [0, 1].map(|_| fabric.queue_pair(&QpPlan::new(cq)).expect("room"));
-    fabric.connect(a, b).expect("they are not connected");
-    Pair { fabric, cq, region, a, b }
-}
-
-impl Pair {
-    /// As many messages as the adapter says.
-    fn sends(&self, node: &Node, count: u64) {
-        let before = self.fabric.completed(self.a).expect("its own");
-        let call = send_all::with(self.a, self.b, self.cq, self.region.id(), count);
-        assert_eq!(node.sync(call).expect("all come"), (0..count).sum::<u64>());
-        assert_eq!(u64::from(self.fabric.completed(self.a).expect("its own") - before), count);
-    }
-}
-
-fn is_gone(process: u32) -> bool {
-    let pid = Pid::from_raw(process.cast_signed()).expect("not zero");
-    let begin = Instant::now();
-    while test_kill_process(pid).is_ok() {
-        if begin.elapsed() > SOON {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    true
-}
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::Instant;
 
 #[test]
 fn a_handler_sends_through_an_adapter() {
-    let node = open(1 << 20);
+    let node = open("shm", 1 << 20);
     let pair = pair(&node);
     pair.region.put(16, b"host").expect("inside");
     pair.sends(&node, 1000);
@@ -100,7 +48,7 @@ fn a_handler_sends_through_an_adapter() {
 /// H11: a restart closes; ids of the old epoch are refused in the next, which starts with zeros.
 #[test]
 fn a_restart_ends_the_adapter() {
-    let node = open(1 << 20);
+    let node = open("shm", 1 << 20);
     let old = pair(&node);
     old.sends(&node, 10);
     let process = old.fabric.process().expect("it runs");
@@ -137,7 +85,7 @@ fn status_of<T: std::fmt::Debug>(done: Result<T, CallError>) -> Status {
 
 #[test]
 fn a_stopped_adapter_is_given_up() {
-    let node = open(1 << 20);
+    let node = open("shm", 1 << 20);
     let pair = pair(&node);
     let process = pair.fabric.process().expect("it runs");
     kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::STOP).expect("it runs");
@@ -150,7 +98,7 @@ fn a_stopped_adapter_is_given_up() {
 
 #[test]
 fn what_has_no_room_or_is_another_s_is_refused() {
-    let node = open(64 << 10);
+    let node = open("shm", 64 << 10);
     let first = pair(&node);
     let fabric = &first.fabric;
     let limit = |done: Result<_, FabricError>| match done {
@@ -167,13 +115,13 @@ fn what_has_no_room_or_is_another_s_is_refused() {
     assert!(matches!(fabric.connect(first.a, first.b), Err(FabricError::Refused(_))));
     let text = |done: Result<Fabric, FabricError>| done.err().map(|e| e.to_string()).unwrap_or_default();
     assert!(text(Fabric::open(&node)).contains("had an adapter in this epoch"));
-    let other = open(64 << 10);
+    let other = open("shm", 64 << 10);
     let second = pair(&other);
     assert!(matches!(fabric.connect(second.a, second.b), Err(FabricError::Foreign)));
     assert!(matches!(fabric.queue_pair(&QpPlan::new(second.cq)), Err(FabricError::Foreign)));
     let call = send_all::with(second.a, second.b, second.cq, second.region.id(), 1);
     assert_eq!(status_of(node.sync(call)), Status::VERBS);
-    assert!(text(Fabric::open(&open(0))).starts_with("Options::verbs: expected"));
+    assert!(text(Fabric::open(&open("shm", 0))).starts_with("Options::verbs: expected"));
     first.sends(&node, 10);
     second.sends(&other, 10);
 }
@@ -190,6 +138,11 @@ fn other_devices_have_no_adapter() {
     let world = runtime().world_with(&["shm", "shm"], image(), options).expect("a world");
     let error = Fabric::open(world.node(0)).err().map(|e| e.to_string()).unwrap_or_default();
     assert!(error.contains("a rank"), "{error}");
+}
+
+#[test]
+fn traffic_goes_on_while_the_host_is_stopped() {
+    goes_on_without_its_host("shm", "traffic_goes_on_while_the_host_is_stopped");
 }
 
 #[test]

@@ -10,6 +10,7 @@
 mod messages;
 mod network;
 mod structs;
+mod verbs;
 
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::{Epoch, HandlerKey, Isa, NodeId};
@@ -39,7 +40,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 28] = [
+const FILES: [&str; 29] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
@@ -64,6 +65,7 @@ const FILES: [&str; 28] = [
     "tasks",
     "ticket",
     "two_lines",
+    "verbs",
     "version",
     "window",
     "wire_buffer",
