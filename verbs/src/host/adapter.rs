@@ -12,7 +12,7 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
 use std::string::ToString;
 use std::sync::Mutex;
@@ -35,25 +35,25 @@ pub(super) struct Adapter {
 }
 
 /// The program: beside this one, or beside the folder of a test or example.
-fn program() -> PathBuf {
+pub(super) fn program() -> Result<PathBuf, FabricError> {
     const NAME: &str = "hamr-hca";
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-        return path.into();
+        return check(path.into());
     }
     let own = std::env::current_exe().unwrap_or_default();
     let mut folders = own.ancestors().skip(1).take(2).map(|folder| folder.join(NAME));
     let first = own.with_file_name(NAME);
-    folders.find(|path| path.is_file()).unwrap_or(first)
+    check(folders.find(|path| path.is_file()).unwrap_or(first))
+}
+
+fn check(program: PathBuf) -> Result<PathBuf, FabricError> {
+    if program.is_file() { Ok(program) } else { Err(FabricError::NoProgram(program)) }
 }
 
 impl Adapter {
     /// Starts the program over `len` bytes from `off` on in the window's memory.
-    pub(super) fn start(memory: &OwnedFd, off: u64, len: u64, epoch: u32) -> Result<Self, FabricError> {
-        let program = program();
-        if !program.is_file() {
-            return Err(FabricError::NoProgram(program));
-        }
-        let failed = |why: std::string::String| FabricError::Start { program: program.clone(), why };
+    pub(super) fn start(program: &Path, memory: &OwnedFd, off: u64, len: u64, epoch: u32) -> Result<Self, FabricError> {
+        let failed = |why: std::string::String| FabricError::Start { program: program.into(), why };
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|e| failed(e.to_string()))?;
@@ -64,7 +64,7 @@ impl Adapter {
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let text = [IoSlice::new(greeting.as_bytes())];
         rustix::net::sendmsg(&ours, &text, &mut ancillary, SendFlags::NOSIGNAL).map_err(|e| failed(e.to_string()))?;
-        let mut command = Program::new(&program);
+        let mut command = Program::new(program);
         command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
         // Out of the terminal's group, as images are: its signals end the host, and the adapter by that.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -85,7 +85,7 @@ impl Adapter {
         let why = match begun {
             Ok(Greeting { magic: GREETING, fingerprint: FINGERPRINT, .. }) => return Ok(this),
             Ok(Greeting { magic: GREETING, fingerprint: theirs, .. }) => {
-                FabricError::OtherBuild { program: program.clone(), ours: FINGERPRINT, theirs }
+                FabricError::OtherBuild { program: program.into(), ours: FINGERPRINT, theirs }
             }
             Ok(_) => failed("it is another program".into()),
             Err(e) => failed(e.to_string()),

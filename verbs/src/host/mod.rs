@@ -88,6 +88,8 @@ impl Fabric {
     /// # Errors
     /// The device can have none, with the reason; the adapter does not start, or is of another build.
     pub fn open(node: &Node) -> Result<Self, FabricError> {
+        // Before the epoch's one adapter is used up.
+        let program = adapter::program()?;
         let inner = Arc::new(Inner(Mutex::new(State { ends: None, adapter: None, is_closed: false })));
         let SideEnds { section, memory, off, node, epoch } = node.open_side(inner.clone())?;
         // A closer that comes first finds nothing to close, and this finds that it is closed.
@@ -98,7 +100,7 @@ impl Fabric {
         section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
         section.word(FABRIC_EPOCH)?.store(epoch.0);
         let len = section.len();
-        let adapter = Adapter::start(&memory, off, len, epoch.0)?;
+        let adapter = Adapter::start(&program, &memory, off, len, epoch.0)?;
         section.word(FABRIC_STATE)?.publish(FabricState::ATTACHED.0);
         let (node, epoch) = (node.0, epoch.0 as u16);
         let ends = Ends { section, off, node, epoch, used: ARENA, regions: 0, completion_queues: 0, queue_pairs: 0 };
@@ -192,7 +194,7 @@ impl Fabric {
     /// The adapter's process.
     ///
     /// # Errors
-    /// It has ended.
+    /// It was ended.
     pub fn process(&self) -> Result<u32, FabricError> {
         self.0.with(|_, adapter| Ok(adapter.id()))
     }
