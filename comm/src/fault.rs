@@ -253,6 +253,20 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
             let (task, line) = ((owner & 0xFFFF_FFFF).saturating_sub(1), owner >> 32);
             write!(f, "task {task} has claimed bytes {a:#x} to {b:#x} of the heap in its line {line}")
         }
+        (Status::VERBS, 1..=9) => {
+            let why = match kind {
+                1 => "the adapter is gone",
+                2 => "the object is of another device or epoch",
+                3 => "the ring is full",
+                4 => "more scatter entries than there can be",
+                5 => "more bytes than a request has room for",
+                6 => "a range leaves its region, or a message is too long",
+                7 => "the queue pair is not in a state for it",
+                8 => "the completion queue has overrun",
+                _ => "the adapter or the host wrote what it may not",
+            };
+            write!(f, "a verb failed: {why} ({a})")
+        }
         #[cfg(feature = "claims")]
         (Status::RESOURCE_BUSY, owner) if owner != 0 => {
             let (task, line) = ((owner & 0xFFFF_FFFF).saturating_sub(1), owner >> 32);

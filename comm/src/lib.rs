@@ -6,7 +6,7 @@
 //! tests.
 //!
 //! Features: `tasks`, handlers on stacks of their own, which wait; `claims`, what these keep from others; `world`, calls between
-//! ranks; `modules`, handlers loaded at run time; `driven`, images
+//! ranks; `modules`, handlers loaded at run time; `side`, a section that a third program serves; `driven`, images
 //! without an operating system that drive their host's memory; `postcard`, the hook of `#[migratable(postcard)]`; `defmt` and `tracing`, where
 //! handlers' logs go. Pages named `docs/…` are in the repository.
 //!
@@ -47,6 +47,8 @@ pub mod registry;
 pub mod relay;
 mod resource;
 mod shared;
+#[cfg(feature = "side")]
+pub mod side;
 pub mod signature;
 mod staging;
 pub mod task;
@@ -79,6 +81,9 @@ pub use why::Why;
 
 pub use hamr_shared_abi as abi;
 pub use hamr_shared_abi::ids::{NodeId, RankId};
+
+/// Feature bits (abi §3.6) of layers above this crate that the build has.
+pub const LAYERS: u32 = if cfg!(feature = "side") { abi::preamble::feature::VERBS } else { 0 };
 
 /// Handlers that every image has.
 pub mod builtin {

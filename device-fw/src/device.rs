@@ -157,6 +157,7 @@ impl<'s, B: Board> Device<'s, B> {
                 | feature::CONTAIN
                 | feature::TWO_LINES
                 | Split::FEATURE
+                | hamr_comm::LAYERS
                 | doorbell
                 | if self.longest_message > MAX_MESSAGE { feature::LONG_VALUES } else { 0 }
                 | if self.board.logs() { feature::LOGS } else { 0 }

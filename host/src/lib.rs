@@ -143,6 +143,12 @@ pub use wake_fd::WakeFd;
 pub use warning::Warning;
 pub use world::{RunError, Stalled, StartedRun, World, WorldError, WorldOptions};
 
+/// For layers above, whose programs serve a section of a device's window.
+#[doc(hidden)]
+pub mod side {
+    pub use crate::device::side::{Closer, SideEnds};
+}
+
 // Threads share a node and own their streams; a shared stream's calls move between them.
 static_assertions::assert_impl_all!(Node: Send, Sync);
 static_assertions::assert_impl_all!(Stream<'static>: Send);

@@ -146,6 +146,16 @@ impl WindowFile {
         map_revocable(&self.file, off, len, true)
     }
 
+    /// [`Self::map`], to read only: a store through the window would end this program.
+    ///
+    /// # Errors
+    /// As of [`Self::map`].
+    #[doc(hidden)]
+    pub fn map_to_read(&self, off: u64, len: u64) -> Result<Window<Shared>, Error> {
+        Self::check_in(self.len.unwrap_or(u64::MAX), off, len)?;
+        map_window_at(&self.file, off, len, false)
+    }
+
     fn check_in(has: u64, off: u64, len: u64) -> Result<(), Error> {
         match off.checked_add(len) {
             Some(end) if end <= has => Ok(()),

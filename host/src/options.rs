@@ -58,6 +58,8 @@ pub struct Options {
     /// Bytes behind the heap, a multiple of 4096, that no buffer is in: the segment of a rank
     /// (`WorldRef::segment` in handlers).
     pub segment: u64,
+    /// Bytes of queues and registered memory of an adapter, for devices whose handlers use verbs (docs/verbs.md); 0: none.
+    pub verbs: u64,
     /// Buffers allocated at once.
     pub max_buffers: u32,
     /// Calls in flight or unread per stream.
@@ -124,6 +126,7 @@ impl Default for Options {
             log: plan.log - RingHeader::BYTES,
             heap: plan.heap,
             segment: 0,
+            verbs: 0,
             max_buffers: 1 << 16,
             max_outstanding: 1 << 20,
             deadline: Some(Duration::from_secs(60)),
@@ -282,6 +285,7 @@ impl Options {
             host_chunk: self.host_chunk,
             host_table: self.host_handlers().wire_len(),
             table: self.table,
+            verbs: self.verbs,
             log: if self.log == 0 { 0 } else { self.log.saturating_add(RingHeader::BYTES) },
             heap: self.heap.checked_next_multiple_of(64).map_or(u64::MAX, |heap| heap.saturating_add(self.segment)),
             ..Plan::NO_TASKS

@@ -2,7 +2,7 @@
 
 use crate::preamble::{MAX_SECTIONS, PREAMBLE_BYTES, Preamble, SECTIONS, feature};
 use crate::queue::QueueDescriptor;
-use crate::section::{Section, SectionKind};
+use crate::section::{Section, SectionKind, VERBS_FRONT};
 use crate::slot::SLOT_BYTES;
 use crate::split::{PAGE, Split};
 #[cfg(doc)]
@@ -39,6 +39,8 @@ pub struct Plan {
     pub host_chunk: u32,
     /// Bytes for the table of host handlers.
     pub host_table: u64,
+    /// Bytes of queues and registered memory for verbs, behind the front of their section; 0: no section VERBS.
+    pub verbs: u64,
     /// Where the halves of slots lie.
     pub placement: Placement,
     /// Bytes for copies into and out of the heap of a device that drives its host's memory, at least
@@ -76,6 +78,7 @@ impl Plan {
         tasks: 0,
         host_chunk: 0,
         host_table: 0,
+        verbs: 0,
         placement: Placement::Coherent,
         staging: 0,
         packed: false,
@@ -153,8 +156,17 @@ fn round(n: u64) -> Option<u64> {
     n.checked_next_multiple_of(SLOT_BYTES as u64)
 }
 
+/// Bytes of the section VERBS, in whole pages: another program maps it alone.
+fn verbs_bytes(plan: &Plan) -> u64 {
+    match plan.verbs {
+        0 => 0,
+        // What overflows is refused as the window that it would make.
+        arena => arena.checked_next_multiple_of(PAGE).map_or(u64::MAX, |arena| arena.saturating_add(VERBS_FRONT)),
+    }
+}
+
 /// The sections and their bytes, in their order.
-fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 10] {
+fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 11] {
     [
         (SectionKind::QUEUES, u64::from(queues) * size_of::<QueueDescriptor>() as u64),
         (SectionKind::LINES, lines_bytes(plan)),
@@ -165,6 +177,7 @@ fn sizes(plan: &Plan, queues: u32) -> [(SectionKind, u64); 10] {
         (SectionKind::CRASH, size_of::<crate::rings::CrashRecord>() as u64),
         (SectionKind::TASKS, tasks::section_bytes(plan)),
         (SectionKind::STAGING, plan.staging),
+        (SectionKind::VERBS, verbs_bytes(plan)),
         (SectionKind::HEAP, plan.heap),
     ]
 }
@@ -183,16 +196,18 @@ impl Layout {
             return Err(PlanError::TooLarge);
         }
         let mut at = PREAMBLE_BYTES;
-        let wanted = sizes(plan, queues).into_iter();
-        let wanted =
-            wanted.filter(|(kind, len)| !matches!(*kind, SectionKind::TASKS | SectionKind::STAGING) || *len != 0);
+        let is_optional = |kind| [SectionKind::TASKS, SectionKind::VERBS, SectionKind::STAGING].contains(&kind);
+        let wanted = sizes(plan, queues).into_iter().filter(|(kind, len)| *len != 0 || !is_optional(*kind));
         let page = if plan.packed { SLOT_BYTES as u64 } else { PAGE };
         for (entry, (kind, len)) in layout.sections.iter_mut().zip(wanted) {
             // The slots start on a page, so that their sets in the caches do not depend on what
             // precedes them.
-            if kind == SectionKind::LINES || kind == SectionKind::HEAP {
-                at = at.checked_next_multiple_of(page).ok_or(PlanError::TooLarge)?;
-            }
+            let align = match kind {
+                SectionKind::LINES | SectionKind::HEAP => page,
+                SectionKind::VERBS => PAGE,
+                _ => SLOT_BYTES as u64,
+            };
+            at = at.checked_next_multiple_of(align).ok_or(PlanError::TooLarge)?;
             if kind == SectionKind::HEAP && plan.placement == Placement::OneMemory {
                 layout.split = Split::of(at);
                 at = at.checked_mul(2).ok_or(PlanError::TooLarge)?;

@@ -213,6 +213,8 @@ pub mod feature {
     pub const HOST_CALLS: u32 = 1 << 6;
     /// The device is a rank and follows the words of its world (abi §13).
     pub const WORLD: u32 = 1 << 7;
+    /// Handlers post to a host channel adapter in VERBS (abi §16).
+    pub const VERBS: u32 = 1 << 8;
     /// The hot slots of the host's streams have a second line (abi §4.7).
     pub const TWO_LINES: u32 = 1 << 9;
     /// Arguments and results in the heap may be as long as [`super::DeviceRecord::longest_message`] (abi §4.4).
@@ -223,7 +225,7 @@ pub mod feature {
     pub const DRIVEN: u32 = 1 << 12;
 
     /// Names for dumps.
-    pub const NAMES: [(u32, &str); 12] = [
+    pub const NAMES: [(u32, &str); 13] = [
         (TICKETS, "tickets"),
         (DEADLINES, "deadlines"),
         (DOORBELL, "doorbell"),
@@ -232,6 +234,7 @@ pub mod feature {
         (TASKS, "tasks"),
         (HOST_CALLS, "host-calls"),
         (WORLD, "world"),
+        (VERBS, "verbs"),
         (TWO_LINES, "two-lines"),
         (LONG_VALUES, "long-values"),
         (SPLIT, "split"),

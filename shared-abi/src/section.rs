@@ -32,6 +32,8 @@ open_enum! {
         HEAP = 8 => "heap",
         /// Tasks, and calls to the host ([`crate::tasks`]).
         TASKS = 9 => "tasks",
+        /// Queues and registered memory of a host channel adapter (abi §16).
+        VERBS = 13 => "verbs",
         /// What is copied into the heap of a device that drives its host's memory, or out of it ([`crate::staging`]).
         STAGING = 14 => "staging",
     }
@@ -53,6 +55,9 @@ pub struct Section {
     pub reserved2: u64,
 }
 const _: () = assert!(size_of::<Section>() == 32 && offset_of!(Section, len) == 16);
+
+/// Bytes at the front of a section VERBS that an offer zeroes: its pages and its objects.
+pub const VERBS_FRONT: u64 = 0x9000;
 
 impl Section {
     /// An unused entry.

@@ -58,6 +58,10 @@ open_enum! {
         INTERRUPTED = 72 => "a wait was interrupted",
         /// Fault: a call that the handler made to the host or to another node failed.
         REMOTE = 73 => "a call of the handler failed",
+        /// Fault: the device has no host channel adapter in this epoch.
+        NO_FABRIC = 74 => "no host channel adapter",
+        /// Fault: a verb of the handler failed; the numbers say which way.
+        VERBS = 75 => "a verb failed",
     }
 }
 

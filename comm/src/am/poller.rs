@@ -119,6 +119,8 @@ pub struct Poller<'s, K, F = Coherent> {
     sent: usize,
     #[cfg(all(feature = "tasks", not(hamr_bare)))]
     outgoing: crate::outgoing::Owned,
+    #[cfg(feature = "side")]
+    side: Option<&'static crate::side::Side>,
 }
 
 impl<'s, K: Clone> Poller<'s, K> {
@@ -158,6 +160,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             Ok(endpoints) => endpoints,
             Err(e) => return Err((e, heap.join(), scratch)),
         };
+        #[cfg(feature = "side")]
+        let side = crate::side::Side::open::<K, F>(&window, accepted);
         let dispatcher = Dispatcher {
             heap,
             table,
@@ -204,6 +208,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             sent: 0,
             #[cfg(all(feature = "tasks", not(hamr_bare)))]
             outgoing: crate::outgoing::Owned::default(),
+            #[cfg(feature = "side")]
+            side,
         };
         poller.enter_thread();
         #[cfg(feature = "tasks")]
@@ -227,6 +233,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     pub fn enter_thread(&self) {
         #[cfg(all(feature = "tasks", not(hamr_bare)))]
         self.outgoing.enter_thread();
+        #[cfg(feature = "side")]
+        if let Some(side) = self.side {
+            side.enter_thread();
+        }
     }
 
     /// Sets how long a poll takes on this processor.
@@ -239,6 +249,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.recall_control();
         #[cfg(feature = "tasks")]
         self.end_tasks(&mut || 0);
+        #[cfg(feature = "side")]
+        if let Some(side) = self.side {
+            side.close();
+        }
         self.dispatcher.activity.keep_count();
         (self.dispatcher.heap.join(), self.dispatcher.frame.scratch)
     }

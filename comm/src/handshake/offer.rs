@@ -10,7 +10,7 @@ use hamr_shared_abi::preamble::{
     word,
 };
 use hamr_shared_abi::rings::RingHeader;
-use hamr_shared_abi::section::SectionKind;
+use hamr_shared_abi::section::{SectionKind, VERBS_FRONT};
 use hamr_shared_abi::version::AbiVersion;
 use hamr_shared_abi::window::Window;
 use zerocopy::FromZeros;
@@ -110,6 +110,9 @@ impl HostHandshake {
             if let Ok(s) = layout.section(kind) {
                 window.zero(s.off, s.len).map_err(small)?;
             }
+        }
+        if let Ok(s) = layout.section(SectionKind::VERBS) {
+            window.zero(s.off, s.len.min(VERBS_FRONT)).map_err(small)?;
         }
         if !at_host.is_empty() {
             window.zero(at_host.start, PREAMBLE_BYTES).map_err(small)?;

@@ -5,6 +5,7 @@ use super::in_flight::TicketWords;
 use super::notify::PeerPoll;
 use super::open_queues::{IdleQueues, OpenQueues};
 use super::service::{Service, ServiceSources};
+use super::side::Side;
 use super::snapshots::EpochSnapshots;
 use super::{Device, EpochInfo, Running};
 use crate::background::Worker;
@@ -93,6 +94,7 @@ impl Device {
             log_backlogs: Mutex::default(),
             open_queues: OpenQueues::new(program.idle),
             service,
+            side: Side::default(),
             closed: AtomicBool::new(false),
             origin: Origin::here(),
             transfers: Worker::new("hamr-transfers"),
@@ -160,6 +162,7 @@ pub(super) fn shake_hands(
             | feature::TWO_LINES
             | feature::LONG_VALUES
             | if plan.tasks == 0 { 0 } else { feature::HOST_CALLS }
+            | if plan.verbs == 0 || world != 0 { 0 } else { feature::VERBS }
             | doorbell
             | world,
         required: feature::TICKETS | world,

@@ -14,6 +14,7 @@ mod notify;
 mod open_queues;
 mod restart;
 pub(crate) mod service;
+pub(crate) mod side;
 mod snapshots;
 
 pub(crate) use crate::wait_queue::Fence;
@@ -45,6 +46,7 @@ use in_flight::TicketWords;
 use notify::PeerPoll;
 use open_queues::OpenQueues;
 use service::Service;
+use side::Side;
 use snapshots::EpochSnapshots;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -85,6 +87,8 @@ pub struct Device {
     open_queues: OpenQueues,
     /// What it calls on this host.
     pub(crate) service: Service,
+    /// The program that serves a section of its window.
+    pub(crate) side: Side,
     closed: AtomicBool,
     origin: Origin,
     /// Makes the transfers that are submitted.
@@ -262,6 +266,7 @@ impl Device {
         }
         self.closed.store(true, Ordering::Release);
         self.service.stop();
+        self.side.close();
         HostHandshake::close(self.link.window());
         self.notify(Fence::Full);
         self.stop_finally("closed by this program");

@@ -172,6 +172,7 @@ impl Device {
         next: Option<Arc<ImageFile>>,
         limit: Duration,
     ) -> Result<(), Error> {
+        self.side.close();
         // A body of the last epoch may run on; it writes nothing into the next.
         self.service.leave();
         self.take_snapshot(last.0);

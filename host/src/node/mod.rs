@@ -30,6 +30,7 @@ use crate::keys::{Differences, compare};
 use crate::link::Capabilities;
 use crate::memory::DeviceMemory;
 use crate::services::Services;
+use crate::side::{Closer, SideEnds};
 use crate::stream::{OneCall, QueuePairs, Route, call_methods};
 use crate::task_lines::tasks;
 use crate::{CallError, CrashReport, Error, HandlerInfo, LocalStream, MemoryHook, SharedStream, StreamInfo, TaskInfo};
@@ -279,6 +280,16 @@ impl Node {
     /// [`Error::Lost`] with the reason of the loss when the limit has passed.
     pub fn wait_until_back(&self, limit: Duration) -> Result<(), Error> {
         self.device.wait_until_back(limit)
+    }
+
+    /// Opens the section VERBS for a program that `closer` ends: once in an epoch, so that nothing of one program is taken for
+    /// another's.
+    ///
+    /// # Errors
+    /// The device, its link or its image has no such section; it was opened in this epoch; the device is lost.
+    #[doc(hidden)]
+    pub fn open_side(&self, closer: Arc<dyn Closer>) -> Result<SideEnds, Error> {
+        self.device.open_side(closer)
     }
 
     pub(crate) fn device(&self) -> &Arc<Device> {

@@ -365,6 +365,12 @@ impl<'w> Word<'w> {
         self.atomic().swap(0, Ordering::AcqRel)
     }
 
+    /// [`Self::observe`] in another kind of memory.
+    #[inline(always)]
+    pub fn observe_ordered<F: crate::sync::Order>(self) -> u32 {
+        F::observe(self.atomic())
+    }
+
     /// [`Self::publish`] in another kind of memory.
     #[inline(always)]
     pub fn publish_ordered<F: crate::sync::Order>(self, value: u32) {

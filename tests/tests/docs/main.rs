@@ -15,11 +15,13 @@ type Done = Result<(), Box<dyn std::error::Error>>;
 const NAMES: [(&str, &str); 1] = [("my-image", "hamr-checks")];
 
 /// Blocks that need a program, an image or a crate of their own, by a part of their text: where the same is done.
-const ELSEWHERE: [(&str, &str, &str); 6] = [
+const ELSEWHERE: [(&str, &str, &str); 8] = [
     ("gas.md", "rank.attach(&TABLE)", "host/cli/examples/gas_ring.rs"),
     ("modules.md", "hamr_comm::module!", "tests/module/src/lib.rs"),
     ("modules.md", "dev.load_image", "tests/src/images.rs"),
     ("offload.md", "hamr::main", "tests/src/bin/starts.rs"),
+    ("verbs.md", "Fabric::open", "verbs/src/host/mod.rs"),
+    ("verbs.md", "Verbs::of", "verbs/src/handlers.rs"),
     ("worlds.md", "name = \"main\"", "tests/kernels/src/worlds.rs"),
     ("worlds.md", "hamr::world::main", "tests/src/bin/joins.rs"),
 ];

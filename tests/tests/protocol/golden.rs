@@ -11,6 +11,7 @@ mod driven;
 mod messages;
 mod network;
 mod structs;
+mod verbs;
 
 use hamr_comm::abi::buffer::{BufferParts, WireBuffer};
 use hamr_comm::abi::ids::{Epoch, HandlerKey, Isa, NodeId};
@@ -40,7 +41,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Every file of the folder; a file that no test compares would be no promise.
-const FILES: [&str; 29] = [
+const FILES: [&str; 30] = [
     "bad_buffer",
     "chunk_reply",
     "chunk_request",
@@ -66,6 +67,7 @@ const FILES: [&str; 29] = [
     "tasks",
     "ticket",
     "two_lines",
+    "verbs",
     "version",
     "window",
     "wire_buffer",

@@ -36,6 +36,7 @@ const PLAN: Plan = Plan {
     tasks: TASKS,
     host_chunk: CHUNK as u32,
     host_table: 1024,
+    verbs: 0,
     placement: Placement::Coherent,
     staging: 0,
     packed: false,

@@ -50,6 +50,7 @@ const PLAN: Plan = Plan {
     tasks: 2,
     host_chunk: 64,
     host_table: 64,
+    verbs: 0,
     placement: Placement::Coherent,
     staging: 0,
     packed: false,

@@ -12,9 +12,9 @@ const SUITE: Duration = Duration::from_secs(2400);
 
 /// The packages of which device images are made: they must build without std, on every ISA.
 const DEVICE_SIDE: &[&str] = &["hamr-shared-abi", "hamr-comm", "hamr-kernels", "hamr-device-fw"];
-/// Those of images that are ranks, and the runtime with all that an image may have. Apart: they have
-/// the features of worlds, which the others lack.
-const RANKS: &[&str] = &["hamr-device-fw", "hamr-gas", "hamr-xacc", "hamr-programs"];
+/// Those of images that are ranks or use verbs, and the runtime with all that an image may have. Apart: they have
+/// features that the others lack.
+const RANKS: &[&str] = &["hamr-device-fw", "hamr-gas", "hamr-xacc", "hamr-programs", "hamr-verbs"];
 
 /// Step `fmt`.
 pub(crate) fn fmt(_: &Run) -> Outcome {
@@ -40,7 +40,8 @@ pub(crate) fn no_std(run: &Run) -> Outcome {
         let lints = compiler == Compiler::Usual;
         let microvm: &[&str] = if target == X86_64 { &["hamr-tests-microvm"] } else { &[] };
         let bench = ["--features", "hamr-kernels/bench"];
-        let all = ["--features", "hamr-device-fw/modules,hamr-device-fw/tasks,hamr-device-fw/world"];
+        let all =
+            ["--features", "hamr-device-fw/modules,hamr-device-fw/tasks,hamr-device-fw/world,hamr-verbs/handlers"];
         // The last one is for programs with a main loop of their own.
         let runs: [(&[&str], &[&str]); 4] =
             [(DEVICE_SIDE, &bench), (RANKS, &all), (microvm, &[]), (&["hamr-device-fw"], &["--no-default-features"])];

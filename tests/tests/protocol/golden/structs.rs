@@ -72,7 +72,7 @@ fn section() {
         let section = Section { kind, off: 0x1122_3344_5566_7740, len: 0x0099_AABB_CC00, ..Section::EMPTY };
         (kind.name().to_owned(), wire!(section))
     };
-    let parts: Vec<_> = (1..=11).map(|kind| entry(SectionKind(kind))).collect();
+    let parts: Vec<_> = (1..=11).chain([13]).map(|kind| entry(SectionKind(kind))).collect();
     golden("section", "Entries of the section table, one of each kind (abi §3.5)", &borrowed(&parts));
 }
 
@@ -316,7 +316,7 @@ fn flags() {
         constants! {
             ReqHdr: EXT ONE_WAY TICKET UNORDERED REPLY_BUF PUT RESERVED CANCEL;
             RepHdr: FAULT AM_REPLY TAKEN;
-            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN TASKS HOST_CALLS WORLD TWO_LINES LONG_VALUES;
+            feature: TICKETS DEADLINES DOORBELL LOGS CONTAIN TASKS HOST_CALLS WORLD TWO_LINES LONG_VALUES VERBS;
             Ext: CHAINED;
             record_flag: HAS_BODY TASK UNORDERED HOST;
         }

@@ -1,0 +1,14 @@
+//! A host channel adapter in software, which a host program starts beside a device.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match hamr_hca::server::run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("hamr-hca: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

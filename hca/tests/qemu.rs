@@ -1,0 +1,21 @@
+//! The same on a bare-metal machine.
+
+mod common;
+
+use common::{goes_on_without_its_host, is_gone, open, pair};
+
+#[test]
+fn a_handler_on_riscv64_sends_in_one_epoch_and_the_next() {
+    let node = open("qemu:riscv64", 1 << 20);
+    let old = pair(&node);
+    old.sends(&node, 1000);
+    let process = old.fabric.process().expect("it runs");
+    node.restart().expect("it begins another epoch");
+    assert!(is_gone(process));
+    pair(&node).sends(&node, 1000);
+}
+
+#[test]
+fn traffic_goes_on_while_the_host_is_stopped() {
+    goes_on_without_its_host("qemu:riscv64", "traffic_goes_on_while_the_host_is_stopped");
+}

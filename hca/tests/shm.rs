@@ -1,0 +1,154 @@
+//! A device, its host and the adapter as processes.
+
+mod common;
+
+use common::{SOON, goes_on_without_its_host, is_gone, open, pair, runtime};
+use hamr::{CallError, Image, Options};
+use hamr_comm::abi::status::Status;
+use hamr_verbs::handlers::{post_one, send_all, take_all};
+use hamr_verbs::host::{Fabric, FabricError, QpPlan};
+use hamr_verbs::wire::Access;
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::Instant;
+
+#[test]
+fn a_handler_sends_through_an_adapter() {
+    let node = open("shm", 1 << 20);
+    let pair = pair(&node);
+    pair.region.put(16, b"host").expect("inside");
+    pair.sends(&node, 1000);
+    let mut seen = [0; 20];
+    pair.region.get(0, &mut seen).expect("inside");
+    assert_eq!(
+        seen,
+        [[231, 3, 0, 0, 0, 0, 0, 0], [231, 3, 0, 0, 0, 0, 0, 0]]
+            .as_flattened()
+            .iter()
+            .chain(b"host")
+            .copied()
+            .collect::<Vec<_>>()[..]
+    );
+    // Queues outlast calls.
+    assert_eq!(node.sync(post_one::with(pair.a, pair.b, pair.region.id(), 7)).expect("room"), 1001);
+    let begin = Instant::now();
+    let mut taken = 0;
+    while taken < 2 {
+        taken += node.sync(take_all::with(pair.cq)).expect("valid").expect("there");
+        assert!(begin.elapsed() < SOON);
+    }
+    pair.region.get(8, &mut seen[..8]).expect("inside");
+    assert_eq!(seen[..8], 7_u64.to_le_bytes());
+    let process = pair.fabric.process().expect("it runs");
+    drop(pair.fabric);
+    assert!(is_gone(process));
+    assert_eq!(node.sync(take_all::with(pair.cq)).expect("valid"), None);
+    assert!(matches!(pair.region.put(0, &[1]), Err(FabricError::Lost)));
+}
+
+/// H11: a restart closes; ids of the old epoch are refused in the next, which starts with zeros.
+#[test]
+fn a_restart_ends_the_adapter() {
+    let node = open("shm", 1 << 20);
+    let old = pair(&node);
+    old.sends(&node, 10);
+    let process = old.fabric.process().expect("it runs");
+    node.restart().expect("it begins another epoch");
+    assert!(is_gone(process));
+    assert!(matches!(old.fabric.region(64, Access::READ), Err(FabricError::Lost)));
+    assert!(matches!(old.region.put(0, &[1]), Err(FabricError::Lost)));
+    let call = || send_all::with(old.a, old.b, old.cq, old.region.id(), 1);
+    assert_eq!(status_of(node.sync(call())), Status::NO_FABRIC);
+    let new = pair(&node);
+    assert_eq!(status_of(node.sync(call())), Status::VERBS);
+    let mut seen = [1; 64];
+    new.region.get(0, &mut seen).expect("inside");
+    assert_eq!((seen, new.fabric.completed(new.a).expect("its own")), ([0; 64], 0));
+    new.sends(&node, 10);
+    drop(old);
+    new.sends(&node, 10);
+    // A stopped adapter does not keep the next epoch.
+    let process = new.fabric.process().expect("it runs");
+    let pid = Pid::from_raw(process.cast_signed()).expect("not zero");
+    kill_process(pid, Signal::STOP).expect("it runs");
+    let begin = Instant::now();
+    node.restart().expect("it begins another epoch");
+    assert!(is_gone(process) && begin.elapsed() < SOON / 2, "{:?}", begin.elapsed());
+    pair(&node).sends(&node, 10);
+}
+
+fn status_of<T: std::fmt::Debug>(done: Result<T, CallError>) -> Status {
+    match done {
+        Err(CallError::Fault(fault)) => fault.status,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_stopped_adapter_is_given_up() {
+    let node = open("shm", 1 << 20);
+    let pair = pair(&node);
+    let process = pair.fabric.process().expect("it runs");
+    kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::STOP).expect("it runs");
+    let begin = Instant::now();
+    assert!(matches!(pair.fabric.completion_queue(1), Err(FabricError::Late)));
+    assert!(is_gone(process) && begin.elapsed() < SOON / 2);
+    assert!(matches!(pair.fabric.completion_queue(1), Err(FabricError::Lost)));
+    assert_eq!(node.sync(take_all::with(pair.cq)).expect("valid"), None);
+}
+
+#[test]
+fn what_has_no_room_or_is_another_s_is_refused() {
+    let node = open("shm", 64 << 10);
+    let first = pair(&node);
+    let fabric = &first.fabric;
+    let limit = |done: Result<_, FabricError>| match done {
+        Err(FabricError::Limit { most, wanted, .. }) => (most, wanted),
+        other => panic!("{:?}", other.err()),
+    };
+    assert_eq!(limit(fabric.completion_queue(512).map(drop)), (512, 513));
+    assert_eq!(limit(fabric.completion_queue(u32::MAX).map(drop)), (512, u64::from(u32::MAX)));
+    assert_eq!(limit(fabric.queue_pair(&QpPlan { sends: 0, ..QpPlan::new(first.cq) }).map(drop)), (512, 0));
+    assert_eq!(limit(fabric.region(u64::MAX, Access::READ).map(drop)).0, 64 << 10);
+    assert!(fabric.region(64 << 10, Access::READ).is_err());
+    assert_eq!(limit(first.region.put(65, &[])), (64, 65));
+    assert_eq!(limit(first.region.put(u64::MAX, &[1])), (64, u64::MAX));
+    assert!(matches!(fabric.connect(first.a, first.b), Err(FabricError::Refused(_))));
+    let text = |done: Result<Fabric, FabricError>| done.err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(text(Fabric::open(&node)).contains("had an adapter in this epoch"));
+    let other = open("shm", 64 << 10);
+    let second = pair(&other);
+    assert!(matches!(fabric.connect(second.a, second.b), Err(FabricError::Foreign)));
+    assert!(matches!(fabric.queue_pair(&QpPlan::new(second.cq)), Err(FabricError::Foreign)));
+    let call = send_all::with(second.a, second.b, second.cq, second.region.id(), 1);
+    assert_eq!(status_of(node.sync(call)), Status::VERBS);
+    assert!(text(Fabric::open(&open("shm", 0))).starts_with("Options::verbs: expected"));
+    first.sends(&node, 10);
+    second.sends(&other, 10);
+}
+
+/// H9, H10: refused by name.
+#[test]
+fn other_devices_have_no_adapter() {
+    let options = Options { verbs: 1 << 16, ..Options::default() };
+    let image = || Image::find("hamr-verbs-image").expect("an image");
+    let node = runtime().open_with("loopback", image(), options.clone()).expect("a device");
+    let error = Fabric::open(&node).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(error.contains("this one is `loopback`"), "{error}");
+    let options = hamr::WorldOptions { rank: options, ..hamr::WorldOptions::default() };
+    let world = runtime().world_with(&["shm", "shm"], image(), options).expect("a world");
+    let error = Fabric::open(world.node(0)).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(error.contains("a rank"), "{error}");
+}
+
+#[test]
+fn traffic_goes_on_while_the_host_is_stopped() {
+    goes_on_without_its_host("shm", "traffic_goes_on_while_the_host_is_stopped");
+}
+
+#[test]
+fn the_program_refuses_to_run_alone() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hamr-hca"));
+    let done = command.stdin(std::process::Stdio::null()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && said.starts_with("hamr-hca: "), "{said}");
+}

@@ -1,0 +1,4 @@
+//! The linker arguments of an image.
+fn main() {
+    hamr_linker::image();
+}

@@ -1,0 +1,105 @@
+//! A completion queue at the device.
+//!
+//! The private position decides what was taken. The device stores it for the adapter before each look, so that an end between
+//! the two is made good; a host makes the ring longer than the completions that may wait by the one of such an end. Everything
+//! else that a completion changes is absolute, so it may be taken in twice.
+
+use crate::error::VerbsError;
+use crate::ids::CqId;
+use crate::memory::Memory;
+use crate::ring::Ring;
+use crate::verbs::Verbs;
+use crate::wire::{CQ_CI, CQ_STATE, CompletionEntry, FabricState, Kind, Opcode, WcStatus, word_of};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// The outcome of a work request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The number that the program gave it.
+    pub id: u64,
+    /// The outcome. Of a failed request nothing else is valid.
+    pub status: WcStatus,
+    /// [`Opcode::WC_SEND`] or [`Opcode::WC_RECV`].
+    pub opcode: Opcode,
+    /// Bytes received.
+    pub bytes: u32,
+    /// The index of the queue pair.
+    pub qp: u16,
+}
+
+/// A completion queue, open for the time of a call (see the module).
+pub struct CompletionQueue<'v, M: Memory> {
+    verbs: &'v Verbs<'v, M>,
+    index: u16,
+    ring: Ring,
+    position: &'v AtomicU32,
+}
+
+impl<M: Memory> Verbs<'_, M> {
+    /// Opens a completion queue.
+    ///
+    /// # Errors
+    /// [`VerbsError::Stale`], [`VerbsError::Corrupt`].
+    pub fn completion_queue(&self, id: CqId) -> Result<CompletionQueue<'_, M>, VerbsError> {
+        let object = self.open(Kind::COMPLETION_QUEUE, id.name())?;
+        let words = self.cq_words(object.index).ok_or(VerbsError::Stale)?;
+        self.claim_words(words, object.generation);
+        let [_, position] = words;
+        let ring = Ring::new(object.off, object.log2, 1, object.tag());
+        Ok(CompletionQueue { verbs: self, index: object.index, ring, position })
+    }
+}
+
+impl<M: Memory> CompletionQueue<'_, M> {
+    /// Takes the next completion, if there is one.
+    ///
+    /// # Errors
+    /// When there is none and none will come: [`VerbsError::HcaLost`], [`VerbsError::Overrun`]. [`VerbsError::Corrupt`] of a
+    /// completion of no queue pair; it is taken.
+    #[inline]
+    pub fn poll(&self) -> Result<Option<Completion>, VerbsError> {
+        let (memory, x) = (self.verbs.memory, self.position.load(Ordering::Relaxed));
+        memory.store(word_of(CQ_CI, self.index), x)?;
+        // The state before the look: what came before the adapter was lost is found.
+        let state = self.verbs.state()?;
+        if memory.observe(self.ring.word(x))? != self.ring.expected(x) {
+            return self.nothing(state);
+        }
+        let entry: CompletionEntry = memory.read(self.ring.entry(x))?;
+        let is_known = self.take_in(&entry);
+        let next = x.wrapping_add(1);
+        memory.keep(self.position, next);
+        memory.store(word_of(CQ_CI, self.index), next)?;
+        let CompletionEntry { id, status, opcode, length, qp, .. } = entry;
+        if is_known { Ok(Some(Completion { id, status, opcode, bytes: length, qp })) } else { Err(VerbsError::Corrupt) }
+    }
+
+    fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {
+        match state {
+            FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
+            FabricState::ATTACHED => Err(VerbsError::Overrun),
+            _ => Err(VerbsError::HcaLost),
+        }
+    }
+
+    /// Frees the entries of the queue pair that are done. False: it has not so many.
+    fn take_in(&self, entry: &CompletionEntry) -> bool {
+        let Some(words) = self.verbs.qp_words(entry.qp) else { return false };
+        let [key, sent, sent_retired, received, received_retired] = words;
+        let (posted, retired) = match entry.opcode {
+            Opcode::WC_SEND => (sent, sent_retired),
+            Opcode::WC_RECV => (received, received_retired),
+            _ => return false,
+        };
+        let load = |word: &AtomicU32| word.load(Ordering::Relaxed);
+        // Of a post that was ended the position is not yet stepped.
+        let (done, most) = (entry.retired.wrapping_sub(load(retired)), load(posted).wrapping_sub(load(retired)));
+        let is_known = load(key) != 0 && done != 0 && done <= most.wrapping_add(1);
+        // Taken in twice: the first time was ended.
+        let is_again = load(key) != 0 && done == 0;
+        if is_known {
+            self.verbs.memory.keep(retired, entry.retired);
+        }
+        is_known || is_again
+    }
+}

@@ -1,0 +1,44 @@
+//! Verbs driven by a device: handlers post work requests to a host channel adapter and poll its completions, without their host
+//! (abi §16; `docs/verbs.md` in the repository).
+//!
+//! The host opens one adapter for a device, allocates queues and registered memory, and gives their ids to handlers. From then on
+//! a handler needs nothing of the host: it writes entries into rings of the section VERBS, where the adapter finds them.
+//!
+//! `wire` is what all three programs agree on, `ring` the entries of a queue, `memory` what is needed of the section; `verbs`,
+//! `queue_pair`, `completion_queue` and `region` are the device's side, `host` (feature) the host's. Feature `handlers`: handlers
+//! that send and receive.
+//!
+//! Who may depend on it: handler crates, images, `hamr-hca`. It depends on `hamr-comm`, with `host` on `hamr`. No allocation
+//! outside of `host`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(any(feature = "host", feature = "testing", test))]
+extern crate std;
+
+mod completion_queue;
+mod error;
+#[cfg(feature = "handlers")]
+pub mod handlers;
+#[cfg(feature = "host")]
+pub mod host;
+mod ids;
+pub mod memory;
+mod queue_pair;
+mod region;
+pub mod ring;
+#[cfg(any(feature = "testing", test))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod verbs;
+pub mod wire;
+
+pub use completion_queue::{Completion, CompletionQueue};
+pub use error::VerbsError;
+#[doc(hidden)]
+pub use ids::Name;
+pub use ids::{CqId, MrId, QpId};
+pub use queue_pair::{QueuePair, SendWr};
+pub use region::MemoryRegion;
+pub use verbs::Verbs;

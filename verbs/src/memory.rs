@@ -1,0 +1,94 @@
+//! What verbs need of the section, and of memory of their own. Three implementations: the device's side, a window, and in tests
+//! one that ends its user behind some store.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use hamr_comm::abi::window::{OutOfWindow, Window};
+use hamr_comm::side::Side;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Accesses at offsets in the section (see the module). An offset that is outside of it is an error, and nothing is accessed.
+pub trait Memory {
+    /// Bytes of the section.
+    fn bytes(&self) -> u64;
+    /// Copies bytes out.
+    fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow>;
+    /// Copies bytes in.
+    fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow>;
+    /// Stores a word, relaxed.
+    fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow>;
+    /// Loads a word, before every later access.
+    fn observe(&self, off: u64) -> Result<u32, OutOfWindow>;
+    /// Stores a word, behind every earlier access.
+    fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow>;
+
+    /// Stores a word of the program's own.
+    #[inline]
+    fn keep(&self, word: &AtomicU32, value: u32) {
+        word.store(value, Ordering::Relaxed);
+    }
+
+    /// Copies a wire struct out: check the copy, then use it.
+    #[inline]
+    fn read<T: FromBytes + IntoBytes>(&self, off: u64) -> Result<T, OutOfWindow> {
+        let mut value = T::new_zeroed();
+        self.read_bytes(off, value.as_mut_bytes())?;
+        Ok(value)
+    }
+}
+
+impl Memory for Side {
+    fn bytes(&self) -> u64 {
+        self.section().map_or(0, Window::len)
+    }
+    #[inline]
+    fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        let none = OutOfWindow { off, want: to.len() as u64, len: 0 };
+        self.section().ok_or(none)?.read_bytes(off, to)
+    }
+    #[inline]
+    fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        let none = OutOfWindow { off, want: from.len() as u64, len: 0 };
+        self.section().ok_or(none)?.write_bytes(off, from)
+    }
+    #[inline]
+    fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.section().ok_or(OutOfWindow { off, want: 4, len: 0 })?.word(off)?.store(value);
+        Ok(())
+    }
+    #[inline]
+    fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
+        Side::observe(self, off)
+    }
+    #[inline]
+    fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        Side::publish(self, off, value)
+    }
+}
+
+impl<K> Memory for Window<K> {
+    fn bytes(&self) -> u64 {
+        self.len()
+    }
+    #[inline]
+    fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        Self::read_bytes(self, off, to)
+    }
+    #[inline]
+    fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        Self::write_bytes(self, off, from)
+    }
+    #[inline]
+    fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.word(off)?.store(value);
+        Ok(())
+    }
+    #[inline]
+    fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
+        Ok(self.word(off)?.observe())
+    }
+    #[inline]
+    fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.word(off)?.publish(value);
+        Ok(())
+    }
+}

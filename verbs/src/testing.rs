@@ -1,0 +1,155 @@
+//! A section in private memory with two queue pairs, and memory that ends its user.
+
+use crate::ids::Name;
+use crate::memory::Memory;
+use crate::verbs::Verbs;
+use crate::wire::{ARENA, Access, FABRIC_STATE, FabricState, Kind, LINE, Object, QP_STATE, QpState, WORD, word_of};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
+use hamr_comm::abi::window::{OutOfWindow, Private, Window};
+use hamr_comm::side::WORDS;
+use std::vec::Vec;
+use zerocopy::IntoBytes;
+
+/// The device that sections belong to.
+const NODE: u16 = 1;
+/// Their epoch.
+const EPOCH: u32 = 1;
+/// Bytes of the region.
+pub const REGION: u64 = 1 << 20;
+/// The key of the region.
+pub const LKEY: u32 = 0x701;
+
+/// A section: region 0, completion queue 0, queue pairs 0 and 1, which complete there.
+pub struct Section {
+    /// All of it.
+    pub window: Window<Private>,
+    /// What an adapter is told to create, in this order.
+    pub objects: Vec<Object>,
+    words: Vec<AtomicU32>,
+}
+
+impl Section {
+    /// Rings of so many entries, as powers of two.
+    pub fn new(log2: u8, cq_log2: u8) -> Self {
+        let (mut at, mut objects) = (ARENA, Vec::new());
+        let mut take = |bytes: u64| {
+            at += bytes;
+            at - bytes
+        };
+        let base = Object { generation: 1, ..Object::default() };
+        let off = take(REGION);
+        let (access, lkey) = (Access::LOCAL_WRITE, LKEY);
+        objects.push(Object { kind: Kind::REGION, off, len: REGION, iova: off, lkey, access, ..base });
+        let ring = take(LINE << cq_log2);
+        objects.push(Object { kind: Kind::COMPLETION_QUEUE, off: ring, log2: cq_log2, ..base });
+        for index in 0..2 {
+            let (off, receive_off) = (take((2 * LINE) << log2), take(LINE << log2));
+            let (kind, receive_log2, qp_number) = (Kind::QUEUE_PAIR, log2, 0x100 + u32::from(index));
+            objects.push(Object { kind, index, log2, receive_log2, off, receive_off, qp_number, ..base });
+        }
+        let words = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
+        let this = Self { window: Window::private(at), objects, words };
+        for object in &this.objects {
+            let Some(place) = object.kind.place(object.index) else { continue };
+            let line = object.as_bytes().get(..WORD as usize).unwrap_or_default();
+            let written = this.window.write_bytes(place, line);
+            let word = Memory::publish(&this.window, place + WORD, Object::live(object.generation));
+            assert_eq!((written, word), (Ok(()), Ok(())));
+        }
+        assert_eq!(Memory::publish(&this.window, FABRIC_STATE, FabricState::ATTACHED.0), Ok(()));
+        this
+    }
+
+    /// Says what an adapter would: both queue pairs are connected.
+    pub fn connect(&self) {
+        for index in 0..2 {
+            assert_eq!(Memory::publish(&self.window, word_of(QP_STATE, index), QpState::RTS.0), Ok(()));
+        }
+    }
+
+    /// What the host would tell a handler of an object.
+    pub fn id<I: From<Name>>(&self, index: u16) -> I {
+        Name { index, generation: 1, node: NODE, epoch: EPOCH as u16 }.into()
+    }
+
+    /// A device over it.
+    pub fn verbs(&self) -> Verbs<'_, Window<Private>> {
+        self.over(&self.window)
+    }
+
+    /// One over memory that stands for it.
+    pub fn over<'a, M: Memory>(&'a self, memory: &'a M) -> Verbs<'a, M> {
+        Verbs::over(memory, &self.words, NODE, EPOCH).expect("an adapter is there")
+    }
+
+    /// Sets the private words of all queues, and those of the objects, near to the end of their numbers.
+    pub fn start_at(&self, queue_pairs: u32, completion_queue: u32) {
+        let verbs = self.verbs();
+        for object in 0..2 {
+            let _ = verbs.queue_pair(self.id(object));
+            let words = verbs.qp_words(object).into_iter().flatten().skip(1);
+            words.for_each(|word| word.store(queue_pairs, Ordering::Relaxed));
+        }
+        let _ = verbs.completion_queue(self.id(0));
+        let words = verbs.cq_words(0).into_iter().flatten().skip(1);
+        words.for_each(|word| word.store(completion_queue, Ordering::Relaxed));
+    }
+}
+
+/// The panic of code that [`Ending`] has ended.
+pub struct Ended;
+
+/// Memory whose user ends at a store: of bytes it makes half of them, of a word none. It stands for a task that is ended there.
+pub struct Ending<'w> {
+    window: &'w Window<Private>,
+    left: Cell<u32>,
+}
+
+impl<'w> Ending<'w> {
+    /// So many stores are made.
+    pub fn new(window: &'w Window<Private>, stores: u32) -> Self {
+        Self { window, left: Cell::new(stores) }
+    }
+
+    fn step(&self, half: impl FnOnce()) {
+        match self.left.get().checked_sub(1) {
+            Some(left) => self.left.set(left),
+            None => {
+                half();
+                std::panic::panic_any(Ended);
+            }
+        }
+    }
+}
+
+impl Memory for Ending<'_> {
+    fn bytes(&self) -> u64 {
+        self.window.len()
+    }
+    fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.window.read_bytes(off, to)
+    }
+    fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        let (half, _) = from.split_at(from.len() / 2);
+        self.step(|| {
+            let _ = self.window.write_bytes(off, half);
+        });
+        self.window.write_bytes(off, from)
+    }
+    fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.step(|| ());
+        Memory::store(self.window, off, value)
+    }
+    fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
+        Memory::observe(self.window, off)
+    }
+    fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.step(|| ());
+        Memory::publish(self.window, off, value)
+    }
+    fn keep(&self, word: &AtomicU32, value: u32) {
+        self.step(|| ());
+        word.store(value, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,106 @@
+//! A device's view of its adapter: finds the objects that ids name, and the private words of each.
+
+use crate::error::VerbsError;
+use crate::ids::Name;
+use crate::memory::Memory;
+use crate::wire::{FABRIC_STATE, FabricState, Kind, MAX_COMPLETION_QUEUES, MAX_QUEUE_PAIRS, Object};
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU32, Ordering};
+use hamr_comm::Context;
+use hamr_comm::side::{self, Side, WORDS};
+
+/// The private words of a queue pair: the key of its object, requests posted and retired, of sends and of receives.
+pub(crate) mod word {
+    pub(crate) const SENT: usize = 1;
+    pub(crate) const SENT_RETIRED: usize = 2;
+    pub(crate) const RECEIVED: usize = 3;
+    pub(crate) const RECEIVED_RETIRED: usize = 4;
+}
+/// How many they are.
+pub(crate) const QP_WORDS: usize = 5;
+/// The same of a completion queue.
+const CQ_WORDS: usize = 2;
+/// Where those of completion queues begin.
+const CQ_BASE: usize = QP_WORDS * MAX_QUEUE_PAIRS as usize;
+const _: () = assert!(CQ_BASE + CQ_WORDS * MAX_COMPLETION_QUEUES as usize <= WORDS);
+
+/// A device's adapter, for the time of a call. What is made of it stays with the thread that runs the handler.
+pub struct Verbs<'c, M: Memory = Side> {
+    pub(crate) memory: &'c M,
+    words: &'c [AtomicU32],
+    node: u16,
+    epoch: u32,
+    _thread: PhantomData<*const ()>,
+}
+
+impl<'c> Verbs<'c> {
+    /// The adapter of the device that runs the call.
+    ///
+    /// # Errors
+    /// The device has none in this epoch.
+    pub fn of(_: &'c Context<'_>) -> Result<Self, VerbsError> {
+        let side = side::here().ok_or(VerbsError::NoFabric)?;
+        Self::over(side, side.words(), side.node().0, side.epoch().0)
+    }
+}
+
+impl<'c, M: Memory> Verbs<'c, M> {
+    /// One over other memory, with private words that were zero when the epoch began.
+    ///
+    /// # Errors
+    /// As of [`Verbs::of`].
+    #[doc(hidden)]
+    pub fn over(memory: &'c M, words: &'c [AtomicU32], node: u16, epoch: u32) -> Result<Self, VerbsError> {
+        let this = Self { memory, words, node, epoch, _thread: PhantomData };
+        match this.state()? {
+            FabricState::NONE => Err(VerbsError::NoFabric),
+            _ => Ok(this),
+        }
+    }
+
+    pub(crate) fn state(&self) -> Result<FabricState, VerbsError> {
+        Ok(FabricState(self.memory.observe(FABRIC_STATE)?))
+    }
+
+    /// Is the adapter there?
+    pub(crate) fn check_attached(&self) -> Result<(), VerbsError> {
+        match self.state()? {
+            FabricState::ATTACHED => Ok(()),
+            _ => Err(VerbsError::HcaLost),
+        }
+    }
+
+    /// A checked copy of the object that an id names.
+    pub(crate) fn open(&self, kind: Kind, id: Name) -> Result<Object, VerbsError> {
+        let place = kind.place(id.index).ok_or(VerbsError::Stale)?;
+        let is_here = id.node == self.node && id.epoch == self.epoch as u16 && id.generation != 0;
+        if !is_here || self.memory.observe(place + crate::wire::WORD)? != Object::live(id.generation) {
+            return Err(VerbsError::Stale);
+        }
+        let object: Object = self.memory.read(place)?;
+        let is_named = object.kind == kind && object.index == id.index && object.generation == id.generation;
+        if is_named && object.fits(self.memory.bytes()) { Ok(object) } else { Err(VerbsError::Corrupt) }
+    }
+
+    /// The private words of a queue pair. `None`: there is no such.
+    pub(crate) fn qp_words(&self, index: u16) -> Option<&'c [AtomicU32; QP_WORDS]> {
+        let at = QP_WORDS * usize::from(index);
+        if index >= MAX_QUEUE_PAIRS { None } else { self.words.get(at..)?.first_chunk() }
+    }
+
+    /// Those of a completion queue.
+    pub(crate) fn cq_words(&self, index: u16) -> Option<&'c [AtomicU32; CQ_WORDS]> {
+        let at = CQ_BASE + CQ_WORDS * usize::from(index);
+        if index >= MAX_COMPLETION_QUEUES { None } else { self.words.get(at..)?.first_chunk() }
+    }
+
+    /// Makes private words those of an object of this generation: the first is its key, stored last, so that an end in between
+    /// has them made again.
+    pub(crate) fn claim_words(&self, words: &[AtomicU32], generation: u16) {
+        let Some((key, rest)) = words.split_first() else { return };
+        if key.load(Ordering::Relaxed) != u32::from(generation) {
+            rest.iter().for_each(|word| self.memory.keep(word, 0));
+            self.memory.keep(key, generation.into());
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Objects: what the host tells the device, and the adapter, of queues and regions (abi §16.2).
+
+use super::{ARENA, Access, LINE, MAX_COMPLETION_QUEUES, MAX_LOG2, MAX_QUEUE_PAIRS, MAX_REGIONS, OBJECTS};
+use core::mem::offset_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The kind of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(transparent)]
+pub struct Kind(pub u8);
+
+impl Kind {
+    /// A memory region.
+    pub const REGION: Self = Self(1);
+    /// A completion queue.
+    pub const COMPLETION_QUEUE: Self = Self(2);
+    /// A queue pair.
+    pub const QUEUE_PAIR: Self = Self(3);
+
+    /// The first place of the kind, and how many there are.
+    const fn places(self) -> (u16, u16) {
+        match self {
+            Self::REGION => (0, MAX_REGIONS),
+            Self::COMPLETION_QUEUE => (MAX_REGIONS, MAX_COMPLETION_QUEUES),
+            Self::QUEUE_PAIR => (MAX_REGIONS + MAX_COMPLETION_QUEUES, MAX_QUEUE_PAIRS),
+            _ => (0, 0),
+        }
+    }
+
+    /// Where its object `index` is. `None`: there is no such place.
+    pub const fn place(self, index: u16) -> Option<u64> {
+        let (first, count) = self.places();
+        if index >= count { None } else { Some(OBJECTS + LINE * (first + index) as u64) }
+    }
+}
+
+/// An object. Fields of another kind are zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Object {
+    /// What it is.
+    pub kind: Kind,
+    /// Zero; later: the type of a queue pair. All are reliable and connected (RC).
+    pub reserved: u8,
+    /// Its index among those of its kind.
+    pub index: u16,
+    /// The ring of sends, or of completions, as a power of two.
+    pub log2: u8,
+    /// The ring of receives.
+    pub receive_log2: u8,
+    /// The completion queue of sends.
+    pub send_cq: u8,
+    /// That of receives.
+    pub receive_cq: u8,
+    /// A ring of sends or of completions, or the bytes of a region: where it begins.
+    pub off: u64,
+    /// The ring of receives.
+    pub receive_off: u64,
+    /// Bytes of a region.
+    pub len: u64,
+    /// Its first address.
+    pub iova: u64,
+    /// Its key.
+    pub lkey: u32,
+    /// What may be done with it.
+    pub access: Access,
+    /// The number of a queue pair.
+    pub qp_number: u32,
+    /// Zero; later: that of its peer.
+    pub peer: u32,
+    /// Counts the objects in this place in this epoch, from 1 on.
+    pub generation: u16,
+    /// Zero.
+    pub reserved2: u16,
+    /// [`Object::live`], published last.
+    pub word: u32,
+}
+const _: () = assert!(size_of::<Object>() == 64 && offset_of!(Object, word) == 60);
+const _: () = assert!(offset_of!(Object, off) == 8 && offset_of!(Object, generation) == 56);
+
+impl Object {
+    /// The word of a live object of this generation.
+    pub const fn live(generation: u16) -> u32 {
+        (generation as u32) << 1 | 1
+    }
+
+    /// The tag of the entries in its rings: 1 to 255.
+    pub const fn tag(&self) -> u8 {
+        ((self.generation as u32).wrapping_sub(1) % 255 + 1) as u8
+    }
+
+    /// Do its bytes lie in an arena that ends at `end`? What its index names is not looked at.
+    pub fn fits(&self, end: u64) -> bool {
+        let inside = |off: u64, len: u64| {
+            off >= ARENA && off.is_multiple_of(LINE) && off.checked_add(len).is_some_and(|last| last <= end)
+        };
+        let ring = |off, log2: u8, line| log2 <= MAX_LOG2 && inside(off, line << log2.min(MAX_LOG2));
+        match self.kind {
+            Kind::REGION => inside(self.off, self.len) && self.iova.checked_add(self.len).is_some(),
+            Kind::COMPLETION_QUEUE => ring(self.off, self.log2, LINE),
+            Kind::QUEUE_PAIR => ring(self.off, self.log2, 2 * LINE) && ring(self.receive_off, self.receive_log2, LINE),
+            _ => false,
+        }
+    }
+}
