@@ -16,7 +16,7 @@ pub struct AbiVersion {
 
 impl AbiVersion {
     /// The version this source writes.
-    pub const CURRENT: Self = Self { major: 0, minor: 6 };
+    pub const CURRENT: Self = Self { major: 0, minor: 7 };
     /// The oldest version this source still reads.
     pub const MIN: Self = Self { major: 0, minor: 1 };
 
