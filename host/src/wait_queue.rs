@@ -7,7 +7,7 @@
 //! checks for its result, and sleeps again if there is none. Where tasks wait and no thread leads,
 //! the reactor does.
 
-use crate::link::Link;
+use crate::link::{Link, Protocol};
 use crate::reactor::{self, Interest, KEEP_WATCHING, Registration};
 use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::split::Split;
@@ -48,6 +48,8 @@ pub(crate) struct WaitQueue {
     has_doorbell: bool,
     /// Nothing comes but in [`Link::wait`].
     is_carried: bool,
+    /// The device looks once behind a fresh wait word, and polls for no time behind it (rule 23).
+    looks_once: bool,
     own: KeptWord<Shared>,
     device: KeptWord<Shared>,
     notifier: Notifier,
@@ -134,6 +136,7 @@ impl WaitQueue {
             uses_doorbell: AtomicBool::new(uses_doorbell),
             has_doorbell: !link.descriptors().is_empty(),
             is_carried: link.capabilities().protocol.is_carried(),
+            looks_once: link.capabilities().protocol == Protocol::DeviceDriven,
             own: link.window().keep_word(word::HOST_WAIT)?,
             device: link.window().keep_word(split.device_wait())?,
             notifier: Notifier::new(),
@@ -172,11 +175,9 @@ impl WaitQueue {
     /// Calls `notify` if the device is to be notified.
     pub(crate) fn notify(&self, fence: Fence, notify: impl FnOnce()) {
         match fence {
-            Fence::Relaxed => self.notifier.notify_if_needed_relaxed(self.device.word(), notify),
-            Fence::Full if self.uses_doorbell() => {
-                self.notifier.notify_if_needed::<Coherent>(self.device.word(), notify)
-            }
-            Fence::Full => {}
+            Fence::Relaxed if !self.looks_once => self.notifier.notify_if_needed_relaxed(self.device.word(), notify),
+            _ if self.uses_doorbell() => self.notifier.notify_if_needed::<Coherent>(self.device.word(), notify),
+            _ => {}
         }
     }
 

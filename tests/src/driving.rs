@@ -210,12 +210,12 @@ impl Rig {
         for (at, value) in [(Staging::OFF, off), (Staging::LEN, len)] {
             self.near.write_bytes(staging + at, &value.to_le_bytes()).expect("inside");
         }
-        set(&self.near, staging + Staging::NUMBER + 4, kind);
+        set(&self.near, staging + Staging::KIND, kind);
         set(&self.near, staging + Staging::NUMBER, number);
         set(&self.near, word::BELL, get(&self.near, word::BELL) + 1);
         self.steps(MANY);
         assert_eq!(get(&self.near, staging + Staging::DONE), number);
-        get(&self.near, staging + Staging::DONE + 4)
+        get(&self.near, staging + Staging::STATUS)
     }
 
     /// The operations of a step.

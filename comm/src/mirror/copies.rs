@@ -374,6 +374,11 @@ impl<K: Clone> HostCopy<K> {
         self.words.iter().map(|(off, _)| *off)
     }
 
+    /// Something was put and not told, while requests are at the device.
+    pub(super) fn has_calls(&self) -> bool {
+        self.asleep.is_new() && self.streams.iter().any(|end| !end.is_idle())
+    }
+
     /// The wait words that decide whether the host is notified of what was put.
     pub(super) fn waits_of_host(&self) -> impl Iterator<Item = u64> {
         self.asleep.put_in().chain([word::HOST_WAIT]).filter(|_| self.asleep.is_new())

@@ -139,6 +139,8 @@ struct PortCopy<P> {
     /// Epoch of the offer that was carried, until the device has left it.
     open: Option<u32>,
     serves: bool,
+    /// The device is to leave that epoch, whatever its host says.
+    is_over: bool,
     bell: u32,
     asleep: u32,
     /// The stream and the slot of the last request.
@@ -168,6 +170,7 @@ impl<P: HostPort> PortCopy<P> {
             seen: 0,
             open: None,
             serves: false,
+            is_over: false,
             bell: 0,
             asleep: 0,
             last: None,
@@ -214,7 +217,7 @@ impl<P: HostPort> PortCopy<P> {
         if magic != MAGIC || epoch == 0 {
             return Ok(());
         }
-        if self.open == Some(epoch) {
+        if self.open == Some(epoch) && !self.is_over {
             publish(&self.far.window, word::HOST_STATE, state)?;
             publish(&self.far.window, word::OPEN_QUEUES, open)?;
             let mut bytes = [0; 8];
@@ -233,7 +236,8 @@ impl<P: HostPort> PortCopy<P> {
             return Ok(());
         }
         match HostState(state) {
-            HostState::CLOSING => {
+            // Both words are of one time.
+            HostState::CLOSING if self.load_words() == words => {
                 self.seen = epoch;
                 self.state(epoch, DeviceState::STOPPED);
             }
@@ -313,7 +317,10 @@ impl<P: HostPort> PortCopy<P> {
         }
         let pairs = Pairs::of(&self.far.window, self.len)?;
         let slots = pairs.streams.iter().chain(&pairs.of_host).map(|d| d.slots() as usize).sum::<usize>();
-        reserve(&mut Vec::new(), slots.saturating_mul(PER_SLOT).saturating_add(SPARE))?;
+        // A message and the shadow keep the bytes of the longest, which double while they grow.
+        let carried = parts(layout, CARRIED).fold(PREAMBLE_BYTES, |sum, section| sum.saturating_add(section.len));
+        let spare = usize::try_from(carried.saturating_mul(4)).map_or(usize::MAX, |bytes| bytes.saturating_add(PIECE));
+        reserve(&mut Vec::new(), slots.saturating_mul(PER_SLOT).saturating_add(spare.max(SPARE)))?;
         (self.far.streams, self.far.of_host) = (pairs.streams, pairs.of_host);
         Ok(())
     }
@@ -361,13 +368,19 @@ impl<P: HostPort> PortCopy<P> {
         Ok(())
     }
 
+    /// A fresh odd value in DEVICE_WAIT: what is published behind it counts BELL.
+    fn store_wait(&mut self) -> Result<(), Lost> {
+        self.copy.prepare_wait();
+        let wait = load(&self.far.window, word::DEVICE_WAIT)?;
+        self.port().store(word::DEVICE_WAIT, wait.into());
+        Ok(())
+    }
+
     /// Every place is looked at, or will be: what is published behind this counts BELL.
     fn look_around(&mut self) -> Result<(), Lost> {
         self.has_looked = true;
         if self.serves {
-            self.copy.prepare_wait();
-            let wait = load(&self.far.window, word::DEVICE_WAIT)?;
-            self.port().store(word::DEVICE_WAIT, wait.into());
+            self.store_wait()?;
         }
         self.pull_words()?;
         if self.serves {
@@ -387,8 +400,6 @@ impl<P: HostPort> PortCopy<P> {
             Body::Offer => self.enter()?,
             Body::Half(half) if !half.of_host && !half.header_alone => {
                 (self.last, self.quiet, self.has_given) = (Some((half.queue.into(), half.slot)), 0, true);
-                // Its handler may take any time.
-                self.notify()?;
             }
             _ => {}
         }
@@ -398,7 +409,7 @@ impl<P: HostPort> PortCopy<P> {
     /// An offer is carried.
     fn enter(&mut self) -> Result<(), Lost> {
         let epoch = load(&self.far.window, word::EPOCH)?;
-        (self.open, self.last, self.asleep) = (Some(epoch), None, epoch << 16);
+        (self.open, self.is_over, self.last, self.asleep) = (Some(epoch), false, None, epoch << 16);
         self.streams.clear();
         Ok(())
     }
@@ -409,9 +420,7 @@ impl<P: HostPort> PortCopy<P> {
             return Ok(true);
         }
         self.quiet = self.quiet.saturating_add(1);
-        if self.quiet == 1 {
-            self.notify()?;
-        }
+        self.notify()?;
         while let Some(stream) = self.streams.pop() {
             if self.pull_stream(stream)? && self.take_near(message)? {
                 self.streams.push(stream);
@@ -470,6 +479,10 @@ impl<P: HostPort> PortCopy<P> {
             self.far.push(section.off, section.len)?;
         }
         self.far.hand_over()?;
+        if state == DeviceState::SERVING.0 {
+            // Before the host knows that it serves: the word is odd in all that it publishes.
+            self.store_wait()?;
+        }
         self.port().store(DEVICE_WORDS, both(acknowledged, state));
         let is_now = self.open == Some(acknowledged);
         self.serves = is_now && state == DeviceState::SERVING.0;
@@ -485,6 +498,13 @@ impl<P: HostPort> PortCopy<P> {
 
     fn look_now(&mut self) {
         self.quiet = QUIET;
+    }
+
+    /// Nothing more is carried in this epoch, but its end.
+    fn give_up(&mut self) -> Result<(), Lost> {
+        (self.is_over, self.serves, self.last) = (true, false, None);
+        self.streams.clear();
+        publish(&self.far.window, word::HOST_STATE, HostState::CLOSING.0)
     }
 }
 
@@ -506,8 +526,9 @@ impl<P: HostPort> Side for PortCopy<P> {
     }
 
     fn flush(&mut self) -> Result<(), Lost> {
-        self.has_given = false;
-        self.far.hand_over()
+        self.far.hand_over()?;
+        // A handler that runs next may take any time: what was put is not to wait for the next look.
+        if core::mem::take(&mut self.has_given) || self.copy.has_calls() { self.notify() } else { Ok(()) }
     }
 
     fn prepare_wait(&mut self) -> bool {
@@ -547,12 +568,18 @@ impl<P: HostPort, K: Clone> Driver<P, K> {
     pub fn step(&mut self) -> bool {
         let moved = match self.mirror.step() {
             Ok(moved) => moved,
-            // Only an offer has something that does not fit.
             Err(_) => {
+                let is = |off, value| load(&self.window, off) == Ok(value);
                 let host = self.mirror.sides().0;
-                let epoch = host.open.take().unwrap_or(host.seen);
-                host.refuse(epoch, Refusal::SECTION, 0, 0);
-                true
+                match host.open {
+                    // The device is in it: no other offer before it has left.
+                    Some(epoch) if is(0, MAGIC) && is(word::EPOCH, epoch) => host.give_up().is_ok(),
+                    _ => {
+                        let epoch = host.open.take().unwrap_or(host.seen);
+                        host.refuse(epoch, Refusal::SECTION, 0, 0);
+                        true
+                    }
+                }
             }
         };
         let host = self.mirror.sides().0;
@@ -607,14 +634,20 @@ impl<P: HostPort, K: Clone> Driver<P, K> {
         if staging.len < Staging::DATA {
             return false;
         }
-        let [number, kind] = halves(host.port().load(staging.off + Staging::NUMBER));
+        let [kind, number] = halves(host.port().load(staging.off + Staging::KIND));
         if number == self.done {
+            return false;
+        }
+        let [_, done] = halves(host.port().load(staging.off + Staging::STATUS));
+        if number == done {
+            // By an image before this one.
+            self.done = done;
             return false;
         }
         let [off, len] = [Staging::OFF, Staging::LEN].map(|at| host.port().load(staging.off + at));
         let status = self.copy(&layout, &staging, kind, off, len).map_or(Staging::NO_RANGE, |()| Staging::OK);
         self.done = number;
-        self.mirror.sides().0.port().store(staging.off + Staging::DONE, both(number, status));
+        self.mirror.sides().0.port().store(staging.off + Staging::STATUS, both(status, number));
         true
     }
 

@@ -226,7 +226,8 @@ impl<M: DrivenMemory> Shadow<M> {
                     chunk_of(&half, Shape::of(d)).map(|(number, len)| (d.chunk(number), len))
                 }
             };
-            if has_second {
+            // A layout may have no such line.
+            if has_second && line + 2 * SLOT_BYTES as u64 <= self.window.len() {
                 self.pull(line + SLOT_BYTES as u64, SECOND_BYTES as u64)?;
             }
             if let Some((off, len)) = chunk {

@@ -42,7 +42,8 @@
 // - Before a handler runs, the poller notes the call for `fail_current` and writes its state to memory
 //   (`spill_state`, `comm/src/am/dispatcher.rs`).
 // - A handler's frames own views (no destructor), values, and `Resource` marks (`docs/faults.md`).
-//   Borrows that rely on a destructor for soundness need a heap or threads, which images lack.
+//   Borrows that rely on a destructor for soundness need a heap or threads, which images lack; where one has an allocator
+//   (contract "driven image"), what it has allocated is leaked with its frames, and no library in an image relies on more.
 // - The tick aborts a call only while the poller states that one runs, in atomics, not when it writes
 //   the reply. `NoAbort` defers the abort. A begun fault path is not aborted.
 // - After a fault in the runtime itself, only the poller's window and scratch memory are used again;

@@ -34,7 +34,15 @@ impl<K: Clone + Send, F: Order> HostPort for HostMemory<K, F> {
         if core::mem::take(&mut self.has_stored) {
             F::full();
         }
-        let value = self.memory.load(off).unwrap_or(0);
+        let word = |off| self.memory.word(off).map_or(0, |word| word.load());
+        // A bridge may make two of it, in any order.
+        let value = if F::PAIRED {
+            self.memory.load(off).unwrap_or(0)
+        } else {
+            let upper = word(off + 4);
+            F::full();
+            u64::from(upper) << 32 | u64::from(word(off))
+        };
         Self::fence(Ordering::Acquire);
         value
     }
@@ -42,7 +50,14 @@ impl<K: Clone + Send, F: Order> HostPort for HostMemory<K, F> {
         self.has_stored = true;
         Self::fence(Ordering::Release);
         // What is outside is nobody's.
-        let _ = self.memory.store(off, value);
+        if F::PAIRED {
+            let _ = self.memory.store(off, value);
+            return;
+        }
+        let word = |off, half: u64| self.memory.word(off).map(|word| word.store(half as u32));
+        let _ = word(off, value);
+        F::full();
+        let _ = word(off + 4, value >> 32);
     }
     fn pull(&mut self, off: u64, to: &mut [u8]) {
         if self.memory.read_bytes(off, to).is_err() {

@@ -3,7 +3,7 @@
 
 use super::attach::pause;
 use super::epoch_end::ByFault;
-use super::restart::lock_within;
+use super::lock_within;
 use super::{Device, Fence};
 use crate::link::Peer;
 use crate::{Error, ImageFile};

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A lock that another thread may have for long. `None`: it has it after `limit`.
-pub(super) fn lock_within<T>(lock: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_, T>> {
+pub(crate) fn lock_within<T>(lock: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_, T>> {
     let begin = Instant::now();
     loop {
         match lock.try_lock() {

@@ -2,15 +2,16 @@
 //! its own.
 
 use super::{Capabilities, Decorator, FarHeap, Heap, Link, Peer, Protocol};
+use crate::device::lock_within;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::staging::Staging;
-use hamr_comm::abi::window::{AtomicOp, OutOfWindow, Shared, Window};
+use hamr_comm::abi::window::{AtomicOp, OutOfWindow, Shared, Window, Word};
 use hamr_comm::am::patience;
 use hamr_qemu::origin::Origin;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What people look at may take so long to come.
@@ -71,39 +72,64 @@ impl Driven {
         }
     }
 
-    /// One request, for which the caller has the lock. Behind it the device has done what it asks for.
-    fn ask(&self, asked: &mut u32, kind: u32, off: u64, len: usize, limit: Duration) -> Result<(), String> {
-        let (window, staging) = (self.window(), self.staging);
-        let at = |off| window.word(staging + off).map_err(|e| e.to_string());
-        let range = [off, len as u64].map(u64::to_le_bytes);
-        window.write_bytes(staging + Staging::OFF, range.as_flattened()).map_err(|e| e.to_string())?;
-        at(Staging::NUMBER + 4)?.store(kind);
-        *asked = asked.wrapping_add(1).max(1);
-        at(Staging::NUMBER)?.publish(*asked);
-        self.ring();
-        let (begin, done) = (Instant::now(), at(Staging::DONE)?);
-        while done.observe() != *asked {
+    fn word(&self, off: u64) -> Result<Word<'_>, String> {
+        self.window().word(self.staging + off).map_err(|e| e.to_string())
+    }
+
+    /// Until the device has done request `number`.
+    fn wait(&self, number: u32, begin: Instant, limit: Duration) -> Result<(), String> {
+        let done = self.word(Staging::DONE)?;
+        while done.observe() != number {
             let waited = begin.elapsed();
             if waited < SPIN {
                 patience::rest();
                 continue;
             }
-            let lost = match self.link.peer() {
-                Peer::Gone(why) => Some(why),
-                Peer::Alive if waited <= limit => None,
-                Peer::Alive => Some(format!("expected an answer of the device within {limit:?}, none came")),
-            };
-            if let Some(why) = lost {
-                // It is not to be done later.
-                at(Staging::NUMBER)?.publish(done.observe());
-                return Err(why);
+            match self.link.peer() {
+                Peer::Gone(why) => return Err(why),
+                Peer::Alive if waited <= limit => {}
+                Peer::Alive => return Err(format!("expected an answer of the device within {limit:?}, none came")),
             }
             std::thread::sleep((waited / 8).min(LONGEST_NAP));
         }
-        match at(Staging::DONE + 4)?.load() {
+        Ok(())
+    }
+
+    /// One request, for which the caller has the lock, with bytes for it. Behind it the device has done what it asks for.
+    fn ask(
+        &self,
+        asked: &mut u32,
+        kind: u32,
+        (off, len): (u64, usize),
+        bytes: &[u8],
+        limit: Duration,
+    ) -> Result<(), String> {
+        let (window, staging, begin) = (self.window(), self.staging, Instant::now());
+        // The device may be in the middle of one that was given up, and goes by what stands here.
+        self.wait(*asked, begin, limit)?;
+        let range = [off, len as u64].map(u64::to_le_bytes);
+        for (at, bytes) in [(Staging::DATA, bytes), (Staging::OFF, range.as_flattened())] {
+            window.write_bytes(staging + at, bytes).map_err(|e| e.to_string())?;
+        }
+        self.word(Staging::KIND)?.store(kind);
+        *asked = asked.wrapping_add(1).max(1);
+        self.word(Staging::NUMBER)?.publish(*asked);
+        self.ring();
+        if let Err(why) = self.wait(*asked, begin, limit) {
+            // Where the device has not taken it, there is nothing to do any more. Its number stays: none is done twice.
+            self.word(Staging::KIND)?.publish(Staging::NONE);
+            return Err(why);
+        }
+        match self.word(Staging::STATUS)?.load() {
             Staging::OK => Ok(()),
             _ => Err(format!("expected {len} bytes of heap at {off:#x}, the device has none there")),
         }
+    }
+
+    /// To make a request.
+    fn turn(&self) -> Result<MutexGuard<'_, u32>, String> {
+        let late = || format!("expected the copies before this one to end within {:?}, they did not", self.silence);
+        lock_within(&self.asked, self.silence).ok_or_else(late)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -116,7 +142,7 @@ impl Driven {
             && let Ok(mut asked) = self.asked.try_lock()
         {
             // What does not come is not shown.
-            let _ = self.ask(&mut asked, Staging::SHOW, kind.0.into(), 0, limit);
+            let _ = self.ask(&mut asked, Staging::SHOW, (kind.0.into(), 0), &[], limit);
         }
     }
 }
@@ -125,8 +151,8 @@ impl FarHeap for Driven {
     fn read(&self, off: u64, to: &mut [u8]) -> Result<(), String> {
         self.check()?;
         for (to, off) in to.chunks_mut(self.most.max(1)).zip((off..).step_by(self.most.max(1))) {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            self.ask(&mut asked, Staging::GET, off, to.len(), self.silence)?;
+            let mut asked = self.turn()?;
+            self.ask(&mut asked, Staging::GET, (off, to.len()), &[], self.silence)?;
             self.window().read_bytes(self.staging + Staging::DATA, to).map_err(|e| e.to_string())?;
         }
         Ok(())
@@ -135,9 +161,8 @@ impl FarHeap for Driven {
     fn write(&self, off: u64, from: &[u8]) -> Result<(), String> {
         self.check()?;
         for (from, off) in from.chunks(self.most.max(1)).zip((off..).step_by(self.most.max(1))) {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            self.window().write_bytes(self.staging + Staging::DATA, from).map_err(|e| e.to_string())?;
-            self.ask(&mut asked, Staging::PUT, off, from.len(), self.silence)?;
+            let mut asked = self.turn()?;
+            self.ask(&mut asked, Staging::PUT, (off, from.len()), from, self.silence)?;
         }
         Ok(())
     }

@@ -1,16 +1,20 @@
 //! A device that drives its host's memory (docs/model.md, "Device-driven"): which operations a call takes, and what is found when.
 
 use hamr_comm::abi::ids::Epoch;
-use hamr_comm::abi::layout::Plan;
-use hamr_comm::abi::preamble::{DeviceState, HostState, MAGIC, Refusal, word};
-use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::preamble::{DeviceState, HostState, MAGIC, Refusal, SECTIONS, word};
+use hamr_comm::abi::queue::QueueDescriptor;
+use hamr_comm::abi::section::{Section, SectionKind};
 use hamr_comm::abi::slot::{REP_HDR, REQ_HDR, RepHdr, ReqHdr, SLOT_BYTES};
 use hamr_comm::abi::staging::Staging;
 use hamr_comm::abi::status::Status;
+use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{SlotAccess, Slots};
+use hamr_comm::mirror::{Driver, HostPort};
 use hamr_tests::driving::Operation::{Load, Pull, Push, Store};
-use hamr_tests::driving::{KEY, MANY, Operation, PLAN, Rig, get, leave, offer, set};
+use hamr_tests::driving::{KEY, MANY, Operation, PLAN, Rig, WINDOW, get, leave, offer, set};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 const REQUEST: u64 = REQ_HDR as u64;
 const REPLY: u64 = REP_HDR as u64;
@@ -323,4 +327,211 @@ fn cancel_reaches_one_call_of_a_ticket() {
         let back = rig.host[0].slots().ticket_slot(0).expect("there").rep_hdr_of((tag | use_of) as u32);
         assert!(back.is_some(), "use {use_of}");
     }
+}
+
+/// The handler that runs next may take any time: the caller of the last is told before.
+#[test]
+fn a_reply_is_told_before_the_next_handler_runs() {
+    for other in [0, 1] {
+        let mut rig = Rig::new();
+        rig.host[0].submit_ring(ReqHdr::inline(KEY, 0), &[]);
+        rig.host[other].submit_ring(ReqHdr::inline(KEY, 0), &[]);
+        rig.ring();
+        let (stream, found) = (0..MANY)
+            .find_map(|_| {
+                rig.driver.step();
+                [0, other].into_iter().find_map(|stream| Some((stream, rig.device[stream].next(true)?)))
+            })
+            .expect("carried");
+        // Its host sleeps.
+        set(&rig.near, word::HOST_WAIT, 5);
+        rig.device[stream].slot(found.slot).publish_reply(RepHdr::inline(Status::OK, 0).0, found.seq);
+        rig.driver.step();
+        assert!(rig.host[stream].ring_reply(0).is_some(), "two on {other}");
+        assert_eq!(rig.notified.load(Ordering::Relaxed), 1, "two on {other}");
+    }
+    // What is carried beside a handler is there when its reply is.
+    let mut rig = Rig::new();
+    (0..3).for_each(|stream| _ = rig.host[stream].submit_ring(ReqHdr::inline(KEY, 0), &[]));
+    rig.ring();
+    rig.steps(MANY);
+    set(&rig.near, word::HOST_WAIT, 5);
+    rig.reply(0, RepHdr::inline(Status::OK, 0), &[]);
+    rig.driver.step();
+    assert!(rig.host[0].ring_reply(0).is_some());
+    assert_eq!(rig.notified.load(Ordering::Relaxed), 1);
+}
+
+/// DEVICE_WAIT is odd in all that a host publishes: it finds the value before it finds that the device serves.
+#[test]
+fn the_wait_word_is_odd_before_the_device_serves() {
+    let (mut driver, [near, far], operations, _) = Rig::idle();
+    offer(&near, PLAN, Epoch(1));
+    (0..MANY).for_each(|_| _ = driver.step());
+    operations.lock().expect("nobody panics").clear();
+    leave(&far, 1, DeviceState::SERVING);
+    (0..MANY).for_each(|_| _ = driver.step());
+    let operations = operations.lock().expect("nobody panics");
+    let first = |operation| operations.iter().position(|other| *other == operation).expect("stored");
+    assert!(first(Store(word::DEVICE_WAIT)) < first(Store(word::EPOCH_ACK)), "{operations:?}");
+}
+
+/// What is outside ends its host's epoch, and no other.
+#[test]
+fn a_slot_of_two_lines_in_the_last_line_ends_its_epoch_alone() {
+    let (mut driver, [near, far], ..) = Rig::idle();
+    let layout = offer(&near, PLAN, Epoch(1));
+    let section = |kind| layout.section(kind).expect("planned");
+    let [heap, lines, queues] = [SectionKind::HEAP, SectionKind::LINES, SectionKind::QUEUES].map(section);
+    let room = lines.len.next_multiple_of(4096);
+    for (at, section) in (SECTIONS..).step_by(size_of::<Section>()).zip(layout.sections()) {
+        let moved = match section.kind {
+            SectionKind::LINES => Section { off: heap.off, len: room, ..*section },
+            SectionKind::HEAP => Section { off: heap.off + room, ..*section },
+            _ => continue,
+        };
+        near.write(at, &moved).expect("inside");
+    }
+    near.write_bytes(16, &(heap.off + room + heap.len).next_multiple_of(4096).to_le_bytes()).expect("inside");
+    for queue in 0..layout.queues() {
+        let at = queues.off + u64::from(queue) * size_of::<QueueDescriptor>() as u64;
+        let mut d: QueueDescriptor = near.read(at).expect("inside");
+        (d.req_base, d.rep_base) = (heap.off, heap.off);
+        if queue == 1 {
+            d.hot = room as u32 - SLOT_BYTES as u32;
+        }
+        near.write(at, &d).expect("inside");
+    }
+    let mut steps = || {
+        for _ in 0..MANY {
+            driver.step();
+            serve(&far);
+        }
+    };
+    let state = || DeviceState(get(&near, word::DEVICE_STATE));
+    steps();
+    set(&near, word::OPEN_QUEUES, 4);
+    set(&near, word::HOST_STATE, HostState::READY.0);
+    steps();
+    assert_eq!(state(), DeviceState::SERVING);
+    let pair = u64::from(ReqHdr::in_two_lines(KEY, 112).0) | (u64::from(Epoch(1).tag()) << 24 | 1) << 32;
+    near.write_bytes(heap.off + room - SLOT_BYTES as u64 + REQUEST, &pair.to_le_bytes()).expect("inside");
+    set(&near, word::BELL, get(&near, word::BELL) + 1);
+    steps();
+    set(&near, word::HOST_STATE, HostState::CLOSING.0);
+    steps();
+    offer(&near, PLAN, Epoch(2));
+    steps();
+    assert_eq!((state(), get(&near, word::EPOCH_ACK)), (DeviceState::ACCEPTED, 2));
+}
+
+/// A device's answers to its host's states.
+fn serve(far: &Window<Shared>) {
+    if get(far, 0) != MAGIC {
+        return;
+    }
+    let (epoch, state) = (get(far, word::EPOCH), DeviceState(get(far, word::DEVICE_STATE)));
+    let is_in = get(far, word::EPOCH_ACK) == epoch;
+    match HostState(get(far, word::HOST_STATE)) {
+        HostState::OFFERED if !is_in => leave(far, epoch, DeviceState::ACCEPTED),
+        HostState::READY if is_in && state == DeviceState::ACCEPTED => leave(far, epoch, DeviceState::SERVING),
+        HostState::CLOSING if !is_in || state != DeviceState::STOPPED => leave(far, epoch, DeviceState::STOPPED),
+        _ => {}
+    }
+}
+
+type Between = Arc<Mutex<Option<Box<dyn FnMut(u64, u32) -> bool + Send>>>>;
+
+/// Loads the upper half of a word before its lower one, and has the host do something in between, once.
+struct Halves(Window<Shared>, Between);
+
+impl HostPort for Halves {
+    fn load(&mut self, off: u64) -> u64 {
+        let upper = get(&self.0, off + 4);
+        self.1.lock().expect("nobody panics").take_if(|act| act(off, upper));
+        u64::from(get(&self.0, off)) | u64::from(upper) << 32
+    }
+    fn store(&mut self, off: u64, value: u64) {
+        self.0.write_bytes(off, &value.to_le_bytes()).expect("inside");
+    }
+    fn pull(&mut self, off: u64, to: &mut [u8]) {
+        self.0.read_bytes(off, to).expect("inside");
+    }
+    fn push(&mut self, off: u64, from: &[u8]) {
+        self.0.write_bytes(off, from).expect("inside");
+    }
+}
+
+/// A device behind such a port, in epoch 1; its host's memory, and its own.
+fn by_halves() -> (impl FnMut(), [Window<Shared>; 2], Layout, Between) {
+    let windows @ [near, far] = &[(); 2].map(|()| Window::private(WINDOW).share());
+    let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+    let between = Between::default();
+    let driver = Driver::new(Halves(all(near), between.clone()), all(far), Box::new(|| ()), Box::new(|| ()));
+    let mut driver = driver.expect("both are there");
+    let layout = offer(near, PLAN, Epoch(1));
+    let mut steps = move || (0..MANY).for_each(|_| _ = driver.step());
+    steps();
+    leave(far, 1, DeviceState::SERVING);
+    steps();
+    (steps, windows.each_ref().map(all), layout, between)
+}
+
+#[test]
+fn a_request_is_of_one_time() {
+    let (mut steps, [near, far], layout, between) = by_halves();
+    let (staging, heap) = (layout.section(SectionKind::STAGING).expect("planned").off, layout.heap().start);
+    let ask = move |near: &Window<Shared>, number, kind, off: u64| {
+        near.write_bytes(staging + Staging::OFF, &off.to_le_bytes()).expect("inside");
+        near.write_bytes(staging + Staging::LEN, &64_u64.to_le_bytes()).expect("inside");
+        set(near, staging + Staging::KIND, kind);
+        set(near, staging + Staging::NUMBER, number);
+        set(near, word::BELL, get(near, word::BELL) + 1);
+    };
+    near.write_bytes(staging + Staging::DATA, &[1; 64]).expect("inside");
+    ask(&near, 1, Staging::PUT, heap);
+    steps();
+    far.write_bytes(heap + 1024, &[2; 64]).expect("inside");
+    let host = near.part(0, WINDOW).expect("all of it");
+    let act = move |off, _| {
+        let is_now = off == staging + Staging::KIND;
+        if is_now {
+            ask(&host, 2, Staging::GET, heap + 1024);
+        }
+        is_now
+    };
+    *between.lock().expect("nobody panics") = Some(Box::new(act));
+    set(&near, word::BELL, get(&near, word::BELL) + 1);
+    steps();
+    let mut bytes = [0; 64];
+    far.read_bytes(heap + 1024, &mut bytes).expect("inside");
+    assert_eq!(bytes, [2; 64], "a GET is no PUT");
+    near.read_bytes(staging + Staging::DATA, &mut bytes).expect("inside");
+    assert_eq!((bytes, get(&near, staging + Staging::DONE)), ([2; 64], 2));
+    // An image that begins there does not do what was done.
+    near.write_bytes(staging + Staging::DATA, &[3; 64]).expect("inside");
+    ask(&near, 2, Staging::PUT, heap + 1024);
+    steps();
+    far.read_bytes(heap + 1024, &mut bytes).expect("inside");
+    assert_eq!(bytes, [2; 64]);
+}
+
+#[test]
+fn an_offer_is_not_taken_for_the_end_of_the_last() {
+    let (mut steps, [near, far], _, between) = by_halves();
+    set(&near, word::HOST_STATE, HostState::CLOSING.0);
+    steps();
+    leave(&far, 1, DeviceState::STOPPED);
+    steps();
+    let host = near.part(0, WINDOW).expect("all of it");
+    let act = move |off, upper| {
+        let is_now = off == word::EPOCH && upper == HostState::CLOSING.0;
+        if is_now {
+            offer(&host, PLAN, Epoch(2));
+        }
+        is_now
+    };
+    *between.lock().expect("nobody panics") = Some(Box::new(act));
+    (0..100).for_each(|_| steps());
+    assert_eq!((get(&far, word::EPOCH), get(&near, word::EPOCH_ACK)), (2, 0), "the offer is carried");
 }

@@ -38,10 +38,10 @@ const _: () = assert!(size_of_val(&TASK_STATE) as u64 == TASK_STATE_BYTES);
 const FIRST_STACK: usize = 9;
 const IO_MAP: usize = 25;
 
-/// What the timer's interrupt needs: all registers, and a fault's text and trace.
+/// What the timer's interrupt needs: all registers, a fault's text and trace, and what carries for a host whose memory the image drives.
 #[repr(align(16))]
-struct Stack(#[expect(dead_code, reason = "the processor's")] [AtomicU64; 1024]);
-static TIMER: Stack = Stack([const { AtomicU64::new(0) }; 1024]);
+struct Stack(#[expect(dead_code, reason = "the processor's")] [AtomicU64; 2048]);
+static TIMER: Stack = Stack([const { AtomicU64::new(0) }; 2048]);
 
 unsafe extern "C" {
     static __hamr_trap_stack_top: [u8; 0];
