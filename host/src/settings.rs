@@ -61,6 +61,7 @@ table! {
     log "HAMR_LOG" "memory for log lines, a power of two; 0: none"
     heap "HAMR_HEAP" "memory for buffers"
     segment "HAMR_SEGMENT" "memory of a rank that no buffer is in, a multiple of 4096"
+    verbs "HAMR_VERBS" "queues and registered memory of an adapter; 0: none"
     max_buffers "HAMR_MAX_BUFFERS" "buffers at once"
     max_outstanding "HAMR_MAX_OUTSTANDING" "calls in flight or unread per stream"
     deadline "HAMR_DEADLINE" "how long a wait lasts"

@@ -83,7 +83,7 @@ pub(super) fn start<B: BareBoard>(found: Found, mut hardware: Hardware) -> Resul
 /// Waits for a host's offer.
 fn is_to_drive(hardware: &mut Hardware) -> bool {
     #[cfg(feature = "world")]
-    if super::world::is_rank() {
+    if super::world::is_found() {
         return false;
     }
     let load =

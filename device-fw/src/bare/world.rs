@@ -31,6 +31,12 @@ pub(super) fn is_rank() -> bool {
     rank().is_some()
 }
 
+/// Was a world found, also one that it cannot join?
+#[cfg(feature = "driven")]
+pub(super) fn is_found() -> bool {
+    RANK.get().is_some()
+}
+
 fn rank() -> Option<&'static Rank> {
     RANK.get()?.as_ref().ok()
 }
