@@ -247,6 +247,10 @@ fn a_completion_queue_that_is_full_has_overrun() {
     );
     assert_eq!(bench.poll(), Err(VerbsError::Overrun));
     assert_eq!([0, 1].map(|qp| bench.word(word_of(QP_STATE, qp))), [QpState::ERR.0; 2]);
+    // It takes no more queue pairs, which would wait for ever.
+    let more = Object { index: 2, qp_number: 3, ..bench.section.objects[bench.section.objects.len() - 1] };
+    assert_eq!(more.kind, Kind::QUEUE_PAIR);
+    assert_eq!(bench.engine.command(&create(more)), Reply::STATE);
     // A device that says that it has taken what is not there yet gains nothing.
     for lie in [3, u32::MAX, 1 << 31] {
         let mut bench = Bench::new(3, 1);

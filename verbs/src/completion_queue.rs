@@ -59,7 +59,7 @@ impl<M: Memory> CompletionQueue<'_, M> {
     #[inline]
     pub fn poll(&self) -> Result<Option<Completion>, VerbsError> {
         let (memory, x) = (self.verbs.memory, self.position.load(Ordering::Relaxed));
-        memory.store(word_of(CQ_CI, self.index), x)?;
+        memory.publish(word_of(CQ_CI, self.index), x)?;
         // The state before the look: what came before the adapter was lost is found.
         let state = self.verbs.state()?;
         if memory.observe(self.ring.word(x))? != self.ring.expected(x) {
@@ -69,7 +69,8 @@ impl<M: Memory> CompletionQueue<'_, M> {
         let is_known = self.take_in(&entry);
         let next = x.wrapping_add(1);
         memory.keep(self.position, next);
-        memory.store(word_of(CQ_CI, self.index), next)?;
+        // Behind the copy of the entry, whose place it gives back.
+        memory.publish(word_of(CQ_CI, self.index), next)?;
         let CompletionEntry { id, status, opcode, length, qp, .. } = entry;
         if is_known { Ok(Some(Completion { id, status, opcode, bytes: length, qp })) } else { Err(VerbsError::Corrupt) }
     }

@@ -71,6 +71,7 @@ impl<K> Engine<K> {
         }
         let Object { index, off, len, iova, lkey, access, .. } = *object;
         match object.kind {
+            Kind::REGION if access.0 & !Access::LOCAL_WRITE.0 != 0 => return Err(Reply::MALFORMED),
             Kind::REGION => {
                 *place(&mut self.regions, index, MAX_REGIONS)? = Some(Region { off, len, iova, lkey, access });
             }
@@ -81,7 +82,10 @@ impl<K> Engine<K> {
             }
             Kind::QUEUE_PAIR => {
                 let (send_cq, receive_cq) = (object.send_cq.into(), object.receive_cq.into());
-                let is_there = |cq: usize| self.completion_queues.get(cq).is_some_and(Option::is_some);
+                // One that has overrun has put its queue pairs in error, for good.
+                let serves = |cq: &CompletionQueue| !cq.has_overrun;
+                let is_there =
+                    |cq: usize| self.completion_queues.get(cq).is_some_and(|cq| cq.as_ref().is_some_and(serves));
                 if !is_there(send_cq) || !is_there(receive_cq) {
                     return Err(Reply::STATE);
                 }
@@ -144,7 +148,7 @@ impl<K> Engine<K> {
             return Some(Part { off: 0, len: 0 });
         }
         let mut regions = self.regions.iter().flatten();
-        let region = regions.find(|region| region.lkey == sge.lkey && region.access >= access)?;
+        let region = regions.find(|region| region.lkey == sge.lkey && region.access.0 & access.0 == access.0)?;
         let (at, len) = (sge.addr.checked_sub(region.iova)?, u64::from(sge.len));
         let is_inside = at.checked_add(len).is_some_and(|end| end <= region.len);
         is_inside.then_some(Part { off: region.off + at, len })

@@ -30,8 +30,6 @@ pub(super) struct Adapter {
     pidfd: OwnedFd,
     child: Mutex<Child>,
     id: u32,
-    /// The process that has started it: a copy of that does nothing to it.
-    owner: u32,
 }
 
 /// The program: beside this one, or beside the folder of a test or example.
@@ -41,9 +39,9 @@ pub(super) fn program() -> Result<PathBuf, FabricError> {
         return check(path.into());
     }
     let own = std::env::current_exe().unwrap_or_default();
-    let mut folders = own.ancestors().skip(1).take(2).map(|folder| folder.join(NAME));
-    let first = own.with_file_name(NAME);
-    check(folders.find(|path| path.is_file()).unwrap_or(first))
+    let beside = own.with_file_name(NAME);
+    let folder = own.parent().filter(|folder| folder.ends_with("deps") || folder.ends_with("examples"));
+    check(folder.filter(|_| !beside.is_file()).map_or(beside, |folder| folder.with_file_name(NAME)))
 }
 
 fn check(program: PathBuf) -> Result<PathBuf, FabricError> {
@@ -79,8 +77,8 @@ impl Adapter {
                 return Err(failed(e.to_string()));
             }
         };
-        let (id, owner) = (child.id(), std::process::id());
-        let this = Self { socket: ours, pidfd, child: Mutex::new(child), id, owner };
+        let id = child.id();
+        let this = Self { socket: ours, pidfd, child: Mutex::new(child), id };
         let begun = this.receive::<Greeting>(START);
         let why = match begun {
             Ok(Greeting { magic: GREETING, fingerprint: FINGERPRINT, .. }) => return Ok(this),
@@ -120,10 +118,7 @@ impl Adapter {
 
     /// Ends it: by the end of its socket, and if it has not ended within `limit`, by force. Then it writes nothing any more.
     pub(super) fn end(self, limit: Duration) {
-        let Self { socket, pidfd, child, owner, .. } = self;
-        if std::process::id() != owner {
-            return;
-        }
+        let Self { socket, pidfd, child, .. } = self;
         // Also where a copy of this process has the socket, too.
         let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
         drop(socket);

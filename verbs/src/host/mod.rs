@@ -59,7 +59,11 @@ impl QpPlan {
 /// The adapter of one device, in one epoch of it. At its end the adapter has ended, and handlers find it lost.
 pub struct Fabric(Arc<Inner>);
 
-struct Inner(Mutex<State>);
+struct Inner {
+    state: Mutex<State>,
+    /// The process that has opened it: a copy of that does nothing to it.
+    owner: u32,
+}
 
 /// What there is of the adapter.
 struct State {
@@ -90,7 +94,10 @@ impl Fabric {
     pub fn open(node: &Node) -> Result<Self, FabricError> {
         // Before the epoch's one adapter is used up.
         let program = adapter::program()?;
-        let inner = Arc::new(Inner(Mutex::new(State { ends: None, adapter: None, is_closed: false })));
+        let inner = Arc::new(Inner {
+            state: Mutex::new(State { ends: None, adapter: None, is_closed: false }),
+            owner: std::process::id(),
+        });
         let SideEnds { section, memory, off, node, epoch } = node.open_side(inner.clone())?;
         // A closer that comes first finds nothing to close, and this finds that it is closed.
         let mut state = inner.lock(LIMIT)?;
@@ -115,8 +122,9 @@ impl Fabric {
     /// No room; the adapter is lost.
     pub fn region(&self, bytes: u64, access: Access) -> Result<Region, FabricError> {
         self.create(|ends| {
+            let index = free(ends.regions, MAX_REGIONS, "regions")?;
             let off = ends.take(bytes)?;
-            let index = next(&mut ends.regions, MAX_REGIONS, "regions")?;
+            ends.regions += 1;
             // The address is the place, so that both are equal modulo any alignment.
             let lkey = 0x0100_0000 | u32::from(index);
             Ok(Object { kind: Kind::REGION, index, off, len: bytes, iova: off, lkey, access, ..Object::default() })
@@ -127,13 +135,15 @@ impl Fabric {
     /// Makes a completion queue in which so many completions may wait.
     ///
     /// # Errors
-    /// More than 511; no room; the adapter is lost.
+    /// None, or more than 511; no room; the adapter is lost.
     pub fn completion_queue(&self, entries: u32) -> Result<CqId, FabricError> {
         // One more is for a handler that was ended before it said that it has taken one.
-        let log2 = log2_of(entries.saturating_add(1), "completions of a queue")?;
+        let entries = if entries == 0 { 0 } else { entries.saturating_add(1) };
+        let log2 = log2_of(entries, "completions of a queue")?;
         let made = self.create(|ends| {
+            let index = free(ends.completion_queues, MAX_COMPLETION_QUEUES, "completion queues")?;
             let off = ends.take(LINE << log2)?;
-            let index = next(&mut ends.completion_queues, MAX_COMPLETION_QUEUES, "completion queues")?;
+            ends.completion_queues += 1;
             Ok(Object { kind: Kind::COMPLETION_QUEUE, index, off, log2, ..Object::default() })
         });
         made.map(|(id, _)| id.into())
@@ -150,8 +160,11 @@ impl Fabric {
             for cq in [plan.send_cq, plan.receive_cq] {
                 ends.check(cq.name(), ends.completion_queues)?;
             }
-            let (off, receive_off) = (ends.take((2 * LINE) << log2)?, ends.take(LINE << receive_log2)?);
-            let index = next(&mut ends.queue_pairs, MAX_QUEUE_PAIRS, "queue pairs")?;
+            let index = free(ends.queue_pairs, MAX_QUEUE_PAIRS, "queue pairs")?;
+            let sends = (2 * LINE) << log2;
+            let off = ends.take(sends + (LINE << receive_log2))?;
+            let receive_off = off + sends;
+            ends.queue_pairs += 1;
             // Less than 64, both.
             let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
             let base = Object { kind: Kind::QUEUE_PAIR, index, qp_number: u32::from(index) + 1, ..Object::default() };
@@ -233,12 +246,11 @@ fn log2_of(entries: u32, what: &'static str) -> Result<u8, FabricError> {
 }
 
 /// The next index of a kind of object.
-fn next(used: &mut u16, most: u16, what: &'static str) -> Result<u16, FabricError> {
-    if *used >= most {
-        return Err(FabricError::Limit { what, most: most.into(), wanted: u64::from(*used) + 1 });
+fn free(used: u16, most: u16, what: &'static str) -> Result<u16, FabricError> {
+    if used >= most {
+        return Err(FabricError::Limit { what, most: most.into(), wanted: u64::from(used) + 1 });
     }
-    *used += 1;
-    Ok(*used - 1)
+    Ok(used)
 }
 
 impl Ends {
@@ -263,10 +275,17 @@ impl Ends {
 }
 
 impl Inner {
+    fn is_here(&self) -> bool {
+        std::process::id() == self.owner
+    }
+
     fn lock(&self, limit: Duration) -> Result<MutexGuard<'_, State>, FabricError> {
+        if !self.is_here() {
+            return Err(FabricError::Lost);
+        }
         let begin = Instant::now();
         loop {
-            match self.0.try_lock() {
+            match self.state.try_lock() {
                 Ok(state) => return Ok(state),
                 Err(TryLockError::Poisoned(state)) => return Ok(state.into_inner()),
                 Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return Err(FabricError::Late),
@@ -304,8 +323,10 @@ impl State {
 
 impl Closer for Inner {
     fn close(&self) {
-        // Each that has it asks for at most [`LIMIT`].
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_here() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.end(LIMIT);
         // The next epoch has the section.
         state.ends = None;

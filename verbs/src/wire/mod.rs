@@ -85,9 +85,10 @@ impl FabricState {
     pub const LOST: Self = Self(2);
 }
 
-/// A hash of the source of this module: host and adapter that were built of different ones refuse each other.
+/// A hash of the source of this module and of rings: host and adapter that were built of different ones refuse each other.
 pub const FINGERPRINT: u64 = {
-    let parts: [&[u8]; 6] = [
+    let parts: [&[u8]; 7] = [
+        include_bytes!("../ring.rs"),
         include_bytes!("mod.rs"),
         include_bytes!("codes.rs"),
         include_bytes!("completion.rs"),
