@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 
 /// How long what people look at may take to come.
 const LOOK_LIMIT: Duration = Duration::from_millis(500);
-/// The same of what stands in an error.
+/// The same of what stands in an error; and where an access may take longer than a look.
 const TASKS_LIMIT: Duration = Duration::from_millis(50);
+const BLOCKING_TASKS_LIMIT: Duration = Duration::from_millis(200);
 /// A device that is asked to leave has so long.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 
@@ -174,8 +175,12 @@ impl<D: FarSide + 'static> MirrorLink<D> {
     fn refresh_tasks(&self, until: Instant) -> Option<()> {
         let near = &self.carrier.near;
         let tasks = TasksLayout::read(&Layout::of_window(near).ok()?, near).ok()?;
-        let lines = self.look(tasks.line(0), tasks.tasks() * size_of::<TaskLine>() as u32, until)?;
-        near.write_bytes(tasks.line(0), &lines).ok()
+        let (off, len) = (tasks.line(0), tasks.tasks() * size_of::<TaskLine>() as u32);
+        let Some(lines) = self.look(off, len, until) else {
+            // What came before is of other calls.
+            return near.zero(off, len.into()).ok();
+        };
+        near.write_bytes(off, &lines).ok()
     }
 }
 
@@ -299,7 +304,9 @@ impl<D: FarSide + 'static> Link for MirrorLink<D> {
             SectionKind::LOG => locked(&self.log),
             SectionKind::TRACE => locked(&self.trace),
             // Callers whose limit has passed ask for these.
-            SectionKind::TASKS => self.refresh_tasks(Instant::now() + TASKS_LIMIT),
+            SectionKind::TASKS => {
+                self.refresh_tasks(Instant::now() + if D::BLOCKS { BLOCKING_TASKS_LIMIT } else { TASKS_LIMIT })
+            }
             _ => None,
         };
     }
