@@ -40,16 +40,6 @@ mod riscv64 {
     }
 }
 
-mod x86_64 {
-    use super::*;
-
-    fn open(options: Options) -> Node {
-        super::open("x86_64", options)
-    }
-
-    hamr_tests::conformance!(smoke: open);
-}
-
 mod aarch64 {
     use super::*;
 
