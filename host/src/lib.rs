@@ -70,6 +70,7 @@ pub mod io;
 mod keys;
 mod launcher;
 pub mod link;
+mod lock;
 #[cfg(feature = "device-logs")]
 mod log_ring;
 #[cfg(feature = "device-logs")]

@@ -3,9 +3,9 @@
 
 use super::attach::pause;
 use super::epoch_end::ByFault;
-use super::lock_within;
 use super::{Device, Fence};
 use crate::link::Peer;
+use crate::lock::lock_within;
 use crate::{Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{DeviceState, word};

@@ -13,7 +13,6 @@ mod log_backlog;
 mod notify;
 mod open_queues;
 mod restart;
-pub(crate) use restart::lock_within;
 pub(crate) mod service;
 pub(crate) mod side;
 mod snapshots;

@@ -4,28 +4,16 @@ use super::attach::{pause, shake_hands};
 use super::epoch_end::ByFault;
 use super::{Device, EpochInfo, NO_EPOCH, Running};
 use crate::link::Peer;
+use crate::lock::lock_within;
 use crate::{BuildId, Error, ImageFile};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{feature, word};
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks at a device that may be back.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// A lock that another thread may have for long. `None`: it has it after `limit`.
-pub(crate) fn lock_within<T>(lock: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_, T>> {
-    let begin = Instant::now();
-    loop {
-        match lock.try_lock() {
-            Ok(locked) => return Some(locked),
-            Err(TryLockError::Poisoned(locked)) => return Some(locked.into_inner()),
-            Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return None,
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK.min(limit)),
-        }
-    }
-}
 
 impl Device {
     /// Begins another epoch of a device that ended its last by a fault

@@ -2,7 +2,7 @@
 //! its own.
 
 use super::{Capabilities, Decorator, FarHeap, Heap, Link, Peer, Protocol};
-use crate::device::lock_within;
+use crate::lock::lock_within;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::section::SectionKind;
