@@ -118,10 +118,10 @@ impl<D: FarSide> Carrier<D> {
             if !is_carried {
                 self.tender.look();
             }
+            patience::rest();
             if moved == Some(true) {
                 return;
             }
-            patience::rest();
         }
     }
 
@@ -182,7 +182,7 @@ impl<D: FarSide> Carrier<D> {
                 return true;
             }
         };
-        if moved && mirror.sides().1.gathers() {
+        if moved {
             self.tender.carries();
         }
         if !back && moved {

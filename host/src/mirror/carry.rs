@@ -26,10 +26,6 @@ pub trait FarSide: Side + Send {
 
     /// Of which one is ready then, or when more of what was put can go.
     fn descriptors(&self) -> Vec<Descriptor>;
-    /// Do many that are put together cost less than each alone?
-    fn gathers(&self) -> bool {
-        true
-    }
     /// Is it asked whether something has come, because nothing tells?
     fn is_asked(&self) -> bool {
         false

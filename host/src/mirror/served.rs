@@ -156,10 +156,6 @@ impl<C: DeviceSide + Send> FarSide for Served<C> {
         alive.map(|fd| (fd.clone(), PollFlags::IN)).collect()
     }
 
-    fn gathers(&self) -> bool {
-        self.is_asked()
-    }
-
     fn is_asked(&self) -> bool {
         self.copy.pause().is_some()
     }

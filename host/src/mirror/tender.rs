@@ -38,7 +38,7 @@ pub(super) struct Tender {
     does: AtomicU32,
     /// Somebody has looked by itself since the last nap began.
     is_polled: AtomicBool,
-    /// When something was carried last, in nanoseconds of `begin`; 0: never, or it is not asked for.
+    /// When something was carried last, in nanoseconds of `begin`.
     carried: AtomicU64,
     begin: Instant,
     /// Those who sleep until something comes.
@@ -75,7 +75,7 @@ impl Tender {
     /// Is what was published just now to wait for more? Then who waits for it carries it, or the thread does.
     pub(super) fn gathers(&self) -> bool {
         let last = self.carried.load(Ordering::Relaxed);
-        if last == 0 || (self.begin.elapsed().as_nanos() as u64).saturating_sub(last) >= GATHER {
+        if (self.begin.elapsed().as_nanos() as u64).saturating_sub(last) >= GATHER {
             return false;
         }
         // The thread has looked behind this, or is found asleep.
