@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::asleep::{Asleep, NotifyOwner};
 #[cfg(not(hamr_bare))]
 use super::looks::Looks;
-use super::queue::{Replies, Requests};
+use super::queue::{End, Replies, Requests};
 use super::{Body, DeviceSide, Half, Lost, Message, Side};
 use crate::am::MAX_QUEUES;
 use crate::handshake::HostHandshake;
@@ -176,14 +176,9 @@ fn misfit(half: &Half) -> Lost {
 }
 
 /// The next message of any queue pair.
-fn first<E>(
-    ends: &mut [E],
-    of_host: bool,
-    message: &mut Message,
-    take: impl Fn(&mut E, (u16, bool), &mut Vec<u8>) -> Option<Half>,
-) -> bool {
-    let mut ends = ends.iter_mut().zip(0..);
-    let half = ends.find_map(|(end, queue)| take(end, (queue, of_host), &mut message.bytes));
+fn first<E: End>(ends: &mut [E], of_host: bool, message: &mut Message) -> bool {
+    let mut ends = ends.iter_mut().zip(0..).filter(|(end, _)| end.may_take());
+    let half = ends.find_map(|(end, queue)| end.take((queue, of_host), &mut message.bytes));
     message.body = half.map_or(Body::None, Body::Half);
     half.is_some()
 }
@@ -425,7 +420,7 @@ impl<K: Clone> Side for HostCopy<K> {
         }
         let open = self.words.get(1).map_or(0, |(_, open)| *open as usize);
         let streams = self.streams.get_mut(..open).unwrap_or_default();
-        Ok(first(streams, false, message, Requests::take) || first(&mut self.of_host, true, message, Replies::take))
+        Ok(first(streams, false, message) || first(&mut self.of_host, true, message))
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
@@ -599,6 +594,11 @@ impl<K: Clone> DeviceCopy<K> {
         put.ok_or_else(|| misfit(half))
     }
 
+    /// Is a reply of a stream outstanding?
+    pub(super) fn awaits(&self, stream: usize) -> bool {
+        self.streams.get(stream).is_some_and(|end| !end.is_idle())
+    }
+
     /// The slots of a stream in which replies are looked for next, or are outstanding at `all`.
     pub(super) fn awaited(&self, stream: usize, all: bool, numbers: &mut Vec<u32>) {
         if let Some(end) = self.streams.get(stream) {
@@ -630,9 +630,7 @@ impl<K: Clone> Side for DeviceCopy<K> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let state = load(&self.window, word::DEVICE_STATE)?;
         let now = (load(&self.window, word::EPOCH_ACK)?, state);
-        if first(&mut self.streams, false, message, Replies::take)
-            || first(&mut self.of_host, true, message, Requests::take)
-        {
+        if first(&mut self.streams, false, message) || first(&mut self.of_host, true, message) {
             return Ok(true);
         }
         if now == self.told {

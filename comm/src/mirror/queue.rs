@@ -157,6 +157,15 @@ pub(super) fn chunk_of(half: &Half, shape: Shape) -> Option<(u32, usize)> {
     is_there.then(|| (ticket_of(half, shape).map_or(half.slot, |(number, _)| number), len))
 }
 
+/// What a side has of a queue pair.
+pub(super) trait End {
+    /// Is there something to look for? One look at a line or two: a side has dozens of ends, and most are idle.
+    fn may_take(&self) -> bool;
+
+    /// The next message for the other side, and its chunk.
+    fn take(&mut self, of: (u16, bool), bytes: &mut Vec<u8>) -> Option<Half>;
+}
+
 /// The end in the requester's copy.
 pub(super) struct Requests<K> {
     responder: Responder<Queue<K>>,
@@ -168,28 +177,6 @@ impl<K> Requests<K> {
     pub(super) fn new(slots: Queue<K>, epoch: Epoch) -> Self {
         let calls = Calls::new(&slots);
         Self { responder: Responder::new(slots, epoch), calls }
-    }
-
-    /// The next request and its chunk, or where there is none, CANCEL of one.
-    pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
-        bytes.clear();
-        let Some(found) = self.responder.next(true) else { return self.cancelled((queue, of_host)) };
-        let at = self.responder.slot(found.slot);
-        let hdr = at.req_hdr();
-        let mut second = [0; SECOND_WORDS];
-        let slots = self.responder.slots();
-        if found.slot == 0 && ReqHdr(hdr).has_second_line() {
-            slots.read_second(&mut second);
-        }
-        let payload = at.request_words();
-        let half =
-            Half { queue, of_host, header_alone: false, slot: found.slot, hdr, word: found.seq, payload, second };
-        if let Some((number, len)) = chunk_of(&half, Shape::of_queue(slots)) {
-            bytes.resize(len, 0);
-            slots.read_request_chunk(number, bytes)?;
-        }
-        self.calls.begin(&half, slots);
-        Some(half)
     }
 
     fn cancelled(&mut self, (queue, of_host): (u16, bool)) -> Option<Half> {
@@ -232,6 +219,34 @@ impl<K> Requests<K> {
         at.publish_reply(half.hdr, half.word);
         self.calls.end(index, hdr);
         Some(true)
+    }
+}
+
+impl<K> End for Requests<K> {
+    fn may_take(&self) -> bool {
+        self.responder.has_next() || !self.is_idle()
+    }
+
+    /// A request, or where there is none, CANCEL of one.
+    fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
+        bytes.clear();
+        let Some(found) = self.responder.next(true) else { return self.cancelled((queue, of_host)) };
+        let at = self.responder.slot(found.slot);
+        let hdr = at.req_hdr();
+        let mut second = [0; SECOND_WORDS];
+        let slots = self.responder.slots();
+        if found.slot == 0 && ReqHdr(hdr).has_second_line() {
+            slots.read_second(&mut second);
+        }
+        let payload = at.request_words();
+        let half =
+            Half { queue, of_host, header_alone: false, slot: found.slot, hdr, word: found.seq, payload, second };
+        if let Some((number, len)) = chunk_of(&half, Shape::of_queue(slots)) {
+            bytes.resize(len, 0);
+            slots.read_request_chunk(number, bytes)?;
+        }
+        self.calls.begin(&half, slots);
+        Some(half)
     }
 }
 
@@ -285,9 +300,14 @@ impl<K> Replies<K> {
     pub(super) fn is_idle(&self) -> bool {
         self.calls.all.is_empty()
     }
+}
 
-    /// The next reply, and its chunk.
-    pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
+impl<K> End for Replies<K> {
+    fn may_take(&self) -> bool {
+        !self.is_idle()
+    }
+
+    fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
         bytes.clear();
         let slots = &self.slots;
         let there = |(index, call): (usize, &Outstanding)| {
