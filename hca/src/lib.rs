@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod packet;
 pub mod server;
 
 pub use engine::Engine;
