@@ -7,6 +7,7 @@
 //! Who may depend on it: its binary, tests. It depends on `hamr-verbs` for the bits, on `hamr` for the mapping of a window.
 #![forbid(unsafe_code)]
 
+pub mod connection;
 pub mod engine;
 pub mod packet;
 pub mod server;

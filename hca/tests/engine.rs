@@ -6,8 +6,8 @@ use hamr_hca::engine::{MOST_REQUESTS, SLICE};
 use hamr_verbs::memory::Memory;
 use hamr_verbs::testing::{Ended, Ending, LKEY, REGION, Section};
 use hamr_verbs::wire::{
-    ARENA, Access, CQ_CI, CQ_STATE, Command, HCA_STATE, Kind, LINE, OBJECTS, Object, Opcode, QP_STATE, QpState, Reply,
-    SQ_CI, Sge, Verb, WcStatus, word_of,
+    ARENA, Access, CQ_CI, CQ_STATE, Command, HCA_STATE, Kind, LINE, OBJECTS, Object, Opcode, QP_STATE, QpState,
+    RemoteEnd, Reply, SQ_CI, Sge, Verb, WcStatus, word_of,
 };
 use hamr_verbs::{Completion, SendWr, Verbs, VerbsError};
 use proptest::prelude::*;
@@ -20,11 +20,11 @@ struct Bench {
 }
 
 fn create(object: Object) -> Command {
-    Command { verb: Verb::CREATE, peer: 0, object }
+    Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() }
 }
 
 fn connect(index: u16, peer: u32) -> Command {
-    Command { verb: Verb::CONNECT, peer, object: Object { index, ..Object::default() } }
+    Command { verb: Verb::CONNECT, peer, object: Object { index, ..Object::default() }, remote: RemoteEnd::default() }
 }
 
 impl Bench {

@@ -43,6 +43,47 @@ fn rest(parts: &[Part], mut at: u64) -> Part {
 }
 
 impl<K> Engine<K> {
+    /// Appends bytes of a message to a packet.
+    pub(super) fn gather(&self, from: &Source, at: u64, len: u64, to: &mut Vec<u8>) -> Result<(), OutOfWindow> {
+        let (mut at, end) = (at, at.saturating_add(len));
+        while at < end {
+            let begin = to.len();
+            match from {
+                Source::Inline(bytes) => {
+                    let rest = bytes.get(at as usize..).unwrap_or_default();
+                    to.extend_from_slice(rest.get(..(end - at) as usize).unwrap_or(rest));
+                }
+                Source::Parts(parts) => {
+                    let part = rest(parts, at);
+                    to.resize(begin + part.len.min(end - at) as usize, 0);
+                    self.window.read_bytes(part.off, to.get_mut(begin..).unwrap_or_default())?;
+                }
+            }
+            let copied = (to.len() - begin) as u64;
+            if copied == 0 {
+                return Err(OutOfWindow { off: at, want: end - at, len: 0 });
+            }
+            at += copied;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes of a packet to where they belong in a message.
+    pub(super) fn scatter(&self, to: &[Part], at: u64, mut from: &[u8]) -> Result<(), OutOfWindow> {
+        let mut at = at;
+        while !from.is_empty() {
+            let part = rest(to, at);
+            let (now, later) = from.split_at(from.len().min(usize::try_from(part.len).unwrap_or(usize::MAX)));
+            if now.is_empty() {
+                return Err(OutOfWindow { off: at, want: from.len() as u64, len: 0 });
+            }
+            self.window.write_bytes(part.off, now)?;
+            at += now.len() as u64;
+            from = later;
+        }
+        Ok(())
+    }
+
     /// Copies the next slice. True: the message is there.
     pub(super) fn copy(&self, transfer: &mut Transfer) -> Result<bool, OutOfWindow> {
         let end = transfer.length.min(transfer.at.saturating_add(SLICE));

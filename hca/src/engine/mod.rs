@@ -5,6 +5,8 @@
 
 mod copy;
 mod objects;
+mod remote;
+mod respond;
 mod send;
 
 pub use copy::SLICE;
@@ -20,12 +22,14 @@ pub struct Engine<K> {
     regions: Vec<Option<Region>>,
     completion_queues: Vec<Option<CompletionQueue>>,
     queue_pairs: Vec<Option<QueuePair>>,
+    /// The queue pair that may send the next packet.
+    turn: usize,
 }
 
 impl<K> Engine<K> {
     /// An adapter without objects, over the section alone.
     pub fn new(window: Window<K>) -> Self {
-        Self { window, regions: Vec::new(), completion_queues: Vec::new(), queue_pairs: Vec::new() }
+        Self { window, regions: Vec::new(), completion_queues: Vec::new(), queue_pairs: Vec::new(), turn: 0 }
     }
 
     /// Does what the host asks for. What is refused has changed nothing.
@@ -33,6 +37,7 @@ impl<K> Engine<K> {
         let done = match command.verb {
             Verb::CREATE => self.create(&command.object),
             Verb::CONNECT => self.connect(command.object.index, command.peer),
+            Verb::CONNECT_REMOTE => self.connect_remote(command.object.index, &command.remote),
             _ => Err(Reply::MALFORMED),
         };
         done.err().unwrap_or(Reply::DONE)

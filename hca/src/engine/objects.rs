@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::copy::{Part, Transfer};
+use super::remote::Remote;
 use hamr_comm::abi::window::OutOfWindow;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::wire::{
@@ -39,7 +40,11 @@ pub(super) struct QueuePair {
     send_cq: usize,
     receive_cq: usize,
     pub(super) peer: Option<usize>,
-    number: u32,
+    /// The connection with a queue pair of another adapter.
+    pub(super) remote: Option<Box<Remote>>,
+    pub(super) number: u32,
+    /// The number of the one that it is connected with.
+    pub(super) peer_number: u32,
     /// A message of which a part is copied.
     pub(super) transfer: Option<Transfer>,
 }
@@ -98,7 +103,9 @@ impl<K> Engine<K> {
                     send_cq,
                     receive_cq,
                     peer: None,
+                    remote: None,
                     number: object.qp_number,
+                    peer_number: 0,
                     transfer: None,
                 });
                 self.set_state(index.into(), QpState::INIT);
@@ -116,8 +123,9 @@ impl<K> Engine<K> {
             return Err(Reply::STATE);
         }
         for (qp, peer) in [(a, b), (b, a)] {
-            if let Some(Some(qp)) = self.queue_pairs.get_mut(qp) {
-                qp.peer = Some(peer);
+            let peer_number = self.qp(peer).map_or(0, |peer| peer.number);
+            if let Some(qp) = self.qp_mut(qp) {
+                (qp.peer, qp.peer_number) = (Some(peer), peer_number);
             }
         }
         self.set_state(a, QpState::RTS);
@@ -199,12 +207,11 @@ impl<K> Engine<K> {
     }
 
     fn try_complete(&mut self, index: usize, done: &Done) -> Option<()> {
-        let source = self.qp(index)?.peer.and_then(|peer| self.qp(peer)).map_or(0, |peer| peer.number);
         let is_receive = done.opcode == Opcode::WC_RECV;
         let qp = self.qp_mut(index)?;
         let position = if is_receive { &mut qp.received } else { &mut qp.sent };
         *position = position.wrapping_add(1);
-        let (retired, number) = (*position, qp.number);
+        let (retired, number, source) = (*position, qp.number, qp.peer_number);
         let cq = if is_receive { qp.receive_cq } else { qp.send_cq };
         let &Done { id, status, opcode, length } = done;
         let entry = CompletionEntry {

@@ -27,10 +27,16 @@ enum Step {
 }
 
 /// A checked message.
-struct Message {
-    id: u64,
-    from: Source,
-    length: u64,
+pub(super) struct Message {
+    pub(super) id: u64,
+    pub(super) from: Source,
+    pub(super) length: u64,
+}
+
+/// A receive request: its memory and how much that is, or what is wrong with it.
+pub(super) struct Receive {
+    pub(super) id: u64,
+    pub(super) to: Result<([Part; MAX_RECEIVE_SGE], u64), WcStatus>,
 }
 
 impl<K> Engine<K> {
@@ -39,7 +45,7 @@ impl<K> Engine<K> {
         let (mut steps, mut bytes) = (0, 0);
         while steps < MOST_REQUESTS && bytes < MOST_BYTES {
             let step = match self.qp(index).map(|qp| qp.state) {
-                Some(QpState::RTS) => self.send(index),
+                Some(QpState::RTS) if self.qp(index).is_some_and(|qp| qp.remote.is_none()) => self.send(index),
                 Some(QpState::ERR) => self.flush(index),
                 _ => Step::Idle,
             };
@@ -54,7 +60,7 @@ impl<K> Engine<K> {
     }
 
     /// Is the entry at a position there?
-    fn is_there(&self, ring: &Ring, x: u32) -> bool {
+    pub(super) fn is_there(&self, ring: &Ring, x: u32) -> bool {
         self.window.word(ring.word(x)).is_ok_and(|word| word.observe() == ring.expected(x))
     }
 
@@ -64,23 +70,29 @@ impl<K> Engine<K> {
             return self.go_on(index, transfer);
         }
         let (ring, x, peer) = (qp.sends, qp.sent, qp.peer);
-        if !self.is_there(&ring, x) {
-            return Step::Idle;
+        let message = match self.fetch(&ring, x) {
+            None => return Step::Idle,
+            Some(Ok(message)) => message,
+            Some(Err((id, status))) => return self.fail(index, id, status),
+        };
+        let Some(peer) = peer.filter(|peer| self.is_connected(*peer, index)) else {
+            return self.fail(index, message.id, WcStatus::RETRY_EXC_ERR);
+        };
+        self.deliver(index, peer, message)
+    }
+
+    /// The checked request at a position, or its number and what is wrong with it. `None`: there is none.
+    pub(super) fn fetch(&self, ring: &Ring, x: u32) -> Option<Result<Message, (u64, WcStatus)>> {
+        if !self.is_there(ring, x) {
+            return None;
         }
         let mut entry = SendEntry::new_zeroed();
         let read = self.read_line(ring.entry(x), entry.as_mut_bytes());
         if entry.head & SendEntry::TWO_LINES != 0 {
             let _ = self.window.read_bytes(ring.entry(x) + LINE, &mut entry.second);
         }
-        let message = match self.message(&entry) {
-            Ok(message) if read => message,
-            Ok(_) => return self.fail(index, entry.id, WcStatus::LOC_QP_OP_ERR),
-            Err(status) => return self.fail(index, entry.id, status),
-        };
-        let Some(peer) = peer.filter(|peer| self.is_connected(*peer, index)) else {
-            return self.fail(index, message.id, WcStatus::RETRY_EXC_ERR);
-        };
-        self.deliver(index, peer, message)
+        let message = if read { self.message(&entry) } else { Err(WcStatus::LOC_QP_OP_ERR) };
+        Some(message.map_err(|status| (entry.id, status)))
     }
 
     /// Is a queue pair connected with this one, and in order?
@@ -89,7 +101,7 @@ impl<K> Engine<K> {
     }
 
     /// The first line of an entry without its word.
-    fn read_line(&self, at: u64, to: &mut [u8]) -> bool {
+    pub(super) fn read_line(&self, at: u64, to: &mut [u8]) -> bool {
         to.get_mut(..WORD as usize).is_some_and(|to| self.window.read_bytes(at, to).is_ok())
     }
 
@@ -126,7 +138,12 @@ impl<K> Engine<K> {
     }
 
     /// The memory of the first `count` scatter entries, and its bytes.
-    fn parts<const N: usize>(&self, sges: &[Sge; N], count: usize, access: Access) -> Option<([Part; N], u64)> {
+    pub(super) fn parts<const N: usize>(
+        &self,
+        sges: &[Sge; N],
+        count: usize,
+        access: Access,
+    ) -> Option<([Part; N], u64)> {
         let (mut parts, mut sum) = ([Part::default(); N], 0_u64);
         for (part, sge) in parts.iter_mut().zip(sges).take(count) {
             *part = self.part(sge, access)?;
@@ -135,34 +152,44 @@ impl<K> Engine<K> {
         Some((parts, sum))
     }
 
-    /// Takes the peer's next receive request for a message.
-    fn deliver(&mut self, index: usize, peer: usize, message: Message) -> Step {
-        let Some(receiver) = self.qp(peer) else { return Step::Idle };
-        let (ring, x) = (receiver.receives, receiver.received);
+    /// The next receive request of a queue pair. `None`: there is none.
+    pub(super) fn fetch_receive(&self, index: usize) -> Option<Receive> {
+        let (ring, x) = self.qp(index).map(|qp| (qp.receives, qp.received))?;
         if !self.is_there(&ring, x) {
-            // The requester tries again for ever (`rnr_retry` 7).
-            return Step::Idle;
-        }
-        if !self.has_room(index, Some(peer)) {
-            return Step::Failed;
+            return None;
         }
         let mut entry = ReceiveEntry::new_zeroed();
         let is_read = self.read_line(ring.entry(x), entry.as_mut_bytes());
         let count = entry.sges as usize;
-        let parts = self.parts::<MAX_RECEIVE_SGE>(&entry.sge, count, Access::LOCAL_WRITE);
-        let both = match parts {
-            _ if !is_read || count > MAX_RECEIVE_SGE => Err((WcStatus::LOC_QP_OP_ERR, WcStatus::REM_OP_ERR)),
-            None => Err((WcStatus::LOC_PROT_ERR, WcStatus::REM_OP_ERR)),
-            Some((_, room)) if room < message.length => Err((WcStatus::LOC_LEN_ERR, WcStatus::REM_INV_REQ_ERR)),
-            Some((parts, _)) => Ok(parts),
+        let to = if !is_read || count > MAX_RECEIVE_SGE {
+            Err(WcStatus::LOC_QP_OP_ERR)
+        } else {
+            self.parts::<MAX_RECEIVE_SGE>(&entry.sge, count, Access::LOCAL_WRITE).ok_or(WcStatus::LOC_PROT_ERR)
+        };
+        Some(Receive { id: entry.id, to })
+    }
+
+    /// Takes the peer's next receive request for a message.
+    fn deliver(&mut self, index: usize, peer: usize, message: Message) -> Step {
+        let Some(receive) = self.fetch_receive(peer) else {
+            // The requester tries again for ever (`rnr_retry` 7).
+            return Step::Idle;
+        };
+        if !self.has_room(index, Some(peer)) {
+            return Step::Failed;
+        }
+        let both = match receive.to {
+            Err(status) => Err((status, WcStatus::REM_OP_ERR)),
+            Ok((_, room)) if room < message.length => Err((WcStatus::LOC_LEN_ERR, WcStatus::REM_INV_REQ_ERR)),
+            Ok((parts, _)) => Ok(parts),
         };
         match both {
             Ok(to) => {
                 let Message { id, from, length } = message;
-                self.go_on(index, Transfer { send_id: id, receive_id: entry.id, from, to, length, at: 0 })
+                self.go_on(index, Transfer { send_id: id, receive_id: receive.id, from, to, length, at: 0 })
             }
             Err((theirs, ours)) => {
-                self.complete(peer, &Done { id: entry.id, status: theirs, opcode: Opcode::WC_RECV, length: 0 });
+                self.complete(peer, &Done { id: receive.id, status: theirs, opcode: Opcode::WC_RECV, length: 0 });
                 self.set_state(peer, QpState::ERR);
                 // A queue pair that is its own peer is in error now, and has its request flushed.
                 if peer == index { Step::Failed } else { self.fail(index, message.id, ours) }

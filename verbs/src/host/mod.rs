@@ -22,7 +22,7 @@ pub use error::FabricError;
 use crate::ids::{CqId, MrId, Name, QpId};
 use crate::wire::{
     ARENA, Access, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_COMPLETION_QUEUES,
-    MAX_LOG2, MAX_QUEUE_PAIRS, MAX_REGIONS, Object, Reply, SQ_CI, SectionHead, Verb, WORD, word_of,
+    MAX_LOG2, MAX_QUEUE_PAIRS, MAX_REGIONS, Object, RemoteEnd, Reply, SQ_CI, SectionHead, Verb, WORD, word_of,
 };
 use adapter::Adapter;
 use hamr::Node;
@@ -183,7 +183,7 @@ impl Fabric {
                 ends.check(qp.name(), ends.queue_pairs)?;
             }
             let object = Object { index: a.index(), ..Object::default() };
-            adapter.ask(&Command { verb: Verb::CONNECT, peer: b.index().into(), object })
+            adapter.ask(&Command { verb: Verb::CONNECT, peer: b.index().into(), object, remote: RemoteEnd::default() })
         })
     }
 
@@ -219,7 +219,7 @@ impl Fabric {
     ) -> Result<(Name, Object), FabricError> {
         self.0.with(|ends, adapter| {
             let object = Object { generation: 1, ..plan(ends)? };
-            adapter.ask(&Command { verb: Verb::CREATE, peer: 0, object })?;
+            adapter.ask(&Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() })?;
             let place = object.kind.place(object.index).ok_or(FabricError::Refused(Reply::MALFORMED))?;
             ends.section.write(place, object.as_bytes().get(..WORD as usize).unwrap_or_default())?;
             ends.section.word(place + WORD)?.publish(Object::live(object.generation));

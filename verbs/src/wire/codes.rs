@@ -42,10 +42,14 @@ codes! {
         WR_FLUSH_ERR = 5;
         /// The message is longer than the peer's receive request.
         REM_INV_REQ_ERR = 9;
+        /// A remote key, range or right is wrong.
+        REM_ACCESS_ERR = 10;
         /// The peer's receive request is wrong.
         REM_OP_ERR = 11;
         /// The peer does not answer.
         RETRY_EXC_ERR = 12;
+        /// The peer has no receive request.
+        RNR_RETRY_EXC_ERR = 13;
     }
     /// The kind of a work request (`ibv_wr_opcode`), or of a completion (`ibv_wc_opcode`).
     Opcode {

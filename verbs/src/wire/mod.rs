@@ -8,7 +8,7 @@ mod work;
 
 pub use codes::{Access, Opcode, QpState, WcStatus};
 pub use completion::CompletionEntry;
-pub use control::{Command, GREETING, Greeting, Reply, Verb};
+pub use control::{Command, GREETING, Greeting, RemoteEnd, Reply, Verb};
 pub use object::{Kind, Object};
 pub use work::{MAX_INLINE, MAX_RECEIVE_SGE, MAX_SEND_SGE, ReceiveEntry, SendEntry, Sge};
 

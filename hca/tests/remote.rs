@@ -1,0 +1,303 @@
+//! Two adapters without sockets or a clock: the same script over one adapter and over packets that are lost, repeated, reordered
+//! and damaged.
+
+use hamr_comm::abi::window::Private;
+use hamr_hca::Engine;
+use hamr_hca::packet::{PORT, Route, parse, seal};
+use hamr_hca::wire::faults::{Faults, Plan};
+use hamr_verbs::testing::Section;
+use hamr_verbs::wire::{Command, Object, Opcode, QP_STATE, QpState, RemoteEnd, Reply, Sge, Verb, WcStatus, word_of};
+use hamr_verbs::{Completion, SendWr};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// Bytes of payload of a packet.
+const MTU: u16 = 256;
+/// Numbers of the first packets: they wrap within a script.
+const PSNS: [u32; 2] = [0xFF_FFF0, 0xFF_FF00];
+/// Bytes of the region that belong to each queue pair.
+const HALF: u64 = 32 << 10;
+
+fn address(side: usize) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, 1 + side as u8)
+}
+
+/// One adapter with its section.
+struct Side {
+    section: Section,
+    engine: Engine<Private>,
+}
+
+impl Side {
+    fn new(log2: u8) -> Self {
+        let section = Section::new(log2, 9);
+        let mut engine = Engine::new(section.window.part(0, section.window.len()).expect("all of it"));
+        for object in &section.objects {
+            let command = Command { verb: Verb::CREATE, peer: 0, object: *object, remote: RemoteEnd::default() };
+            assert_eq!(engine.command(&command), Reply::DONE);
+        }
+        Self { section, engine }
+    }
+
+    fn word(&self, at: u64) -> u32 {
+        self.section.window.word(at).expect("inside").load()
+    }
+}
+
+/// The queue pairs 0 and 1, connected: of one adapter, or of two.
+struct Bench {
+    sides: Vec<Side>,
+    wires: [Faults<()>; 2],
+    now: u64,
+    outcomes: BTreeMap<(u16, bool), Vec<(u64, WcStatus, u32)>>,
+    packets: u64,
+}
+
+impl Bench {
+    fn own(log2: u8) -> Self {
+        let mut side = Side::new(log2);
+        let command = Command { verb: Verb::CONNECT, peer: 1, object: Object::default(), remote: RemoteEnd::default() };
+        assert_eq!(side.engine.command(&command), Reply::DONE);
+        Self::of(vec![side], Plan::default())
+    }
+
+    fn remote(log2: u8, plan: Plan, change: impl Fn(&mut RemoteEnd)) -> Self {
+        let sides = [0, 1].map(|side| {
+            let (mut this, peer) = (Side::new(log2), 1 - side);
+            let mut remote = RemoteEnd {
+                address: address(peer).octets(),
+                qp_number: 0x100 + peer as u32,
+                psn: PSNS[peer],
+                own_psn: PSNS[side],
+                mtu: MTU,
+                timeout: 14,
+                retry: 7,
+                reserved: 0,
+            };
+            change(&mut remote);
+            let object = Object { index: side as u16, ..Object::default() };
+            let command = Command { verb: Verb::CONNECT_REMOTE, peer: 0, object, remote };
+            assert_eq!(this.engine.command(&command), Reply::DONE);
+            this
+        });
+        Self::of(sides.into(), plan)
+    }
+
+    fn of(sides: Vec<Side>, plan: Plan) -> Self {
+        let wires = [0, 1].map(|way| Faults::new(Plan { seed: plan.seed ^ way << 32, ..plan }));
+        Self { sides, wires, now: 1, outcomes: BTreeMap::new(), packets: 0 }
+    }
+
+    /// The adapter of a queue pair.
+    fn at(&self, qp: u16) -> &Side {
+        self.sides.get(usize::from(qp)).unwrap_or(&self.sides[0])
+    }
+
+    fn part(&self, qp: u16, at: u64, len: u64) -> Sge {
+        let verbs = self.at(qp).section.verbs();
+        let at = u64::from(qp) * HALF + at;
+        verbs.region(self.at(qp).section.id(0)).and_then(|region| region.part(at..at + len)).expect("inside")
+    }
+
+    fn fill(&self, qp: u16, at: u64, bytes: &[u8]) {
+        let Side { section, .. } = self.at(qp);
+        let at = u64::from(qp) * HALF + at;
+        section.verbs().region(section.id(0)).and_then(|region| region.copy_in(at, bytes)).expect("inside");
+    }
+
+    /// The bytes of a queue pair's half.
+    fn memory(&self, qp: u16) -> Vec<u8> {
+        let (mut bytes, Side { section, .. }) = (vec![0; HALF as usize], self.at(qp));
+        let copied =
+            section.verbs().region(section.id(0)).and_then(|region| region.copy_out(u64::from(qp) * HALF, &mut bytes));
+        copied.expect("inside");
+        bytes
+    }
+
+    fn post(&self, qp: u16, request: &SendWr<'_>) {
+        let Side { section, .. } = self.at(qp);
+        section.verbs().queue_pair(section.id(qp)).and_then(|qp| qp.post(request)).expect("room");
+    }
+
+    fn receive(&self, qp: u16, id: u64, into: &[Sge]) {
+        let Side { section, .. } = self.at(qp);
+        section.verbs().queue_pair(section.id(qp)).and_then(|qp| qp.receive(id, into)).expect("room");
+    }
+
+    fn state(&self, qp: u16) -> u32 {
+        self.at(qp).word(word_of(QP_STATE, qp))
+    }
+
+    /// A round of each adapter, and all that is on the wires then. How much was done.
+    fn round(&mut self) -> usize {
+        let mut steps = 0;
+        let mut packet = Vec::new();
+        for side in 0..self.sides.len() {
+            steps += self.sides[side].engine.round() as usize;
+            steps += usize::from(self.sides[side].engine.next_timer().is_some_and(|timer| timer <= self.now));
+            while let Some(to) = self.sides[side].engine.transmit(self.now, &mut packet) {
+                assert_eq!(to, address(1 - side));
+                seal(&mut packet, &route(side));
+                self.wires[side].push((), &packet);
+                steps += 1;
+                self.packets += 1;
+            }
+        }
+        for side in 0..self.sides.len() {
+            while let Some(((), packet)) = self.wires[side].pop() {
+                steps += 1;
+                if let Ok((header, payload)) = parse(&route(side).headers(packet.len()), &packet) {
+                    self.sides[1 - side].engine.receive(self.now, address(side), &header, payload);
+                }
+            }
+        }
+        for side in &self.sides {
+            let verbs = side.section.verbs();
+            let cq = verbs.completion_queue(side.section.id(0)).expect("there");
+            while let Some(Completion { id, status, opcode, bytes, qp }) = cq.poll().expect("valid") {
+                let is_receive = opcode == Opcode::WC_RECV;
+                self.outcomes.entry((qp, is_receive)).or_default().push((id, status, bytes));
+            }
+        }
+        steps
+    }
+
+    /// Until there is nothing to do any more.
+    fn idle(&mut self) {
+        for _ in 0..100_000 {
+            if self.round() != 0 {
+                continue;
+            }
+            match self.sides.iter().filter_map(|side| side.engine.next_timer()).min() {
+                Some(next) => self.now = self.now.max(next),
+                None => return,
+            }
+        }
+        panic!("the adapters are never idle");
+    }
+}
+
+fn route(side: usize) -> Route {
+    Route { from: SocketAddrV4::new(address(side), PORT), to: address(1 - side), id: 0 }
+}
+
+/// Numbers by a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Runs the script of a seed.
+fn script(bench: &mut Bench, seed: u64) {
+    let mut random = Random(seed);
+    let bytes: Vec<u8> = (0..HALF).map(|at| (at * 31 + seed) as u8).collect();
+    (0..2).for_each(|qp| bench.fill(qp, 0, &bytes[..HALF as usize / 2]));
+    let mut id = 0;
+    for _ in 0..8 {
+        // As many receive requests as messages, in any order.
+        let count = 1 + random.below(12);
+        for from in 0..2 {
+            let (mut sends, mut receives) = (count, count);
+            while sends + receives != 0 {
+                id += 1;
+                if random.below(2) == 0 && sends != 0 {
+                    sends -= 1;
+                    let most = if random.below(3) == 0 { 3000 } else { 100 };
+                    let length = random.below(most);
+                    if length < 93 && random.below(2) == 0 {
+                        bench.post(from, &SendWr::inline(id, &bytes[length as usize..2 * length as usize]));
+                    } else {
+                        let at = random.below(HALF / 2 - 6000);
+                        let middle = length / 3;
+                        let parts = [bench.part(from, at, middle), bench.part(from, at + 3000, length - middle)];
+                        bench.post(from, &SendWr::send(id, &parts));
+                    }
+                } else if receives != 0 {
+                    receives -= 1;
+                    let first = random.below(700);
+                    let at = HALF / 2 + random.below(HALF / 2 - 6000);
+                    let parts = [bench.part(1 - from, at, first), bench.part(1 - from, at + first, 3000)];
+                    bench.receive(1 - from, id, &parts);
+                }
+                if random.below(4) == 0 {
+                    bench.round();
+                }
+            }
+        }
+        bench.idle();
+    }
+    // One of its last requests is wrong, and the connection ends.
+    let from = random.below(2) as u16;
+    let good = bench.part(1 - from, 0, 5);
+    match random.below(4) {
+        0 => bench.post(from, &SendWr::send(id + 1, &[Sge { lkey: 1, ..bench.part(from, 0, 5) }])),
+        1 => {
+            bench.receive(1 - from, id + 1, &[Sge { lkey: 1, ..good }]);
+            bench.post(from, &SendWr::inline(id + 2, &[1]));
+        }
+        2 => {
+            bench.receive(1 - from, id + 1, &[good]);
+            bench.post(from, &SendWr::inline(id + 2, &[1; 6]));
+        }
+        _ => return,
+    }
+    bench.idle();
+    (0..2).for_each(|qp| bench.post(qp, &SendWr::inline(id + 3, &[])));
+    (0..2).for_each(|qp| bench.receive(qp, id + 4, &[]));
+    bench.idle();
+}
+
+fn compare(seeds: std::ops::Range<u64>, plan: Plan) {
+    for seed in seeds {
+        let (mut own, mut remote) = (Bench::own(6), Bench::remote(6, Plan { seed, ..plan }, |_| ()));
+        script(&mut own, seed);
+        script(&mut remote, seed);
+        for (queue, expected) in &own.outcomes {
+            let got = remote.outcomes.get(queue).map_or(&[][..], Vec::as_slice);
+            let differs = expected.iter().zip(got).position(|(a, b)| a != b).unwrap_or(expected.len().min(got.len()));
+            assert!(
+                expected == got,
+                "seed {seed}, {plan:?}: {queue:?} at {differs}: {:?}, expected {:?}",
+                got.get(differs),
+                expected.get(differs)
+            );
+        }
+        assert_eq!(own.outcomes.len(), remote.outcomes.len());
+        for qp in 0..2 {
+            assert!(own.memory(qp) == remote.memory(qp), "seed {seed}, {plan:?}: memory of {qp}");
+            assert_eq!(own.state(qp), remote.state(qp), "seed {seed}, {plan:?}: state of {qp}");
+        }
+    }
+}
+
+/// More in a night: `HAMR_SEEDS`.
+fn seeds() -> u64 {
+    std::env::var("HAMR_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(50)
+}
+
+#[test]
+fn a_script_has_one_outcome_over_any_wire() {
+    compare(0..seeds(), Plan::default());
+    compare(0..seeds(), Plan { loss: 20, ..Plan::default() });
+    compare(0..seeds(), Plan { loss: 200, repeat: 100, damage: 50, reorder: 16, ..Plan::default() });
+    compare(0..seeds(), Plan { reorder: 16, repeat: 500, ..Plan::default() });
+}
+
+#[test]
+fn a_peer_that_never_answers_ends_the_connection() {
+    let mut bench = Bench::remote(4, Plan { loss: 1000, ..Plan::default() }, |_| ());
+    bench.post(0, &SendWr::inline(1, &[1]));
+    bench.post(0, &SendWr::inline(2, &[2]));
+    bench.receive(0, 3, &[]);
+    bench.idle();
+    let (retry, flushed) = (WcStatus::RETRY_EXC_ERR, WcStatus::WR_FLUSH_ERR);
+    assert_eq!(bench.outcomes[&(0, false)], [(1, retry, 0), (2, flushed, 0)]);
+    assert_eq!(bench.outcomes[&(0, true)], [(3, flushed, 0)]);
+    // Seven times again, each within 2^14 * 4.096 µs.
+    assert_eq!((bench.packets, bench.now), (16, 1 + 8 * (4096 << 14)));
+    assert_eq!((bench.state(0), bench.state(1)), (QpState::ERR.0, QpState::RTS.0));
+}
