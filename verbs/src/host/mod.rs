@@ -16,8 +16,10 @@
 
 mod adapter;
 mod error;
+mod remote;
 
 pub use error::FabricError;
+pub use remote::{Endpoint, Path, Wire};
 
 use crate::ids::{CqId, MrId, Name, QpId};
 use crate::wire::{
@@ -28,6 +30,8 @@ use adapter::Adapter;
 use hamr::Node;
 use hamr::side::{Closer, SideEnds};
 use hamr_comm::abi::window::{Shared, Window};
+use std::hash::RandomState;
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -78,6 +82,9 @@ struct Ends {
     off: u64,
     node: u16,
     epoch: u16,
+    /// Of its wire.
+    address: Option<Ipv4Addr>,
+    random: RandomState,
     /// Arena that is used.
     used: u64,
     regions: u16,
@@ -92,6 +99,14 @@ impl Fabric {
     /// # Errors
     /// The device can have none, with the reason; the adapter does not start, or is of another build.
     pub fn open(node: &Node) -> Result<Self, FabricError> {
+        Self::open_with(node, &Wire::Own)
+    }
+
+    /// [`Self::open`] with a wire to other adapters.
+    ///
+    /// # Errors
+    /// As of [`Self::open`]; the adapter cannot have the wire, and says why on standard error.
+    pub fn open_with(node: &Node, wire: &Wire) -> Result<Self, FabricError> {
         // Before the epoch's one adapter is used up.
         let program = adapter::program()?;
         let inner = Arc::new(Inner {
@@ -107,10 +122,21 @@ impl Fabric {
         section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
         section.word(FABRIC_EPOCH)?.store(epoch.0);
         let len = section.len();
-        let adapter = Adapter::start(&program, &memory, off, len, epoch.0)?;
+        let adapter = Adapter::start(&program, wire, &memory, off, len, epoch.0)?;
         section.word(FABRIC_STATE)?.publish(FabricState::ATTACHED.0);
         let (node, epoch) = (node.0, epoch.0 as u16);
-        let ends = Ends { section, off, node, epoch, used: ARENA, regions: 0, completion_queues: 0, queue_pairs: 0 };
+        let ends = Ends {
+            section,
+            off,
+            node,
+            epoch,
+            used: ARENA,
+            address: wire.address(),
+            random: RandomState::new(),
+            regions: 0,
+            completion_queues: 0,
+            queue_pairs: 0,
+        };
         (state.ends, state.adapter) = (Some(ends), Some(adapter));
         drop(state);
         Ok(Self(inner))
@@ -167,7 +193,7 @@ impl Fabric {
             ends.queue_pairs += 1;
             // Less than 64, both.
             let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
-            let base = Object { kind: Kind::QUEUE_PAIR, index, qp_number: u32::from(index) + 1, ..Object::default() };
+            let base = Object { kind: Kind::QUEUE_PAIR, index, qp_number: ends.qp_number(index), ..Object::default() };
             Ok(Object { log2, receive_log2, off, receive_off, send_cq, receive_cq, ..base })
         });
         made.map(|(id, _)| id.into())
