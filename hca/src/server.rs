@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
+use std::time::Instant;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Rounds between two looks at the socket and the epoch.
@@ -76,6 +77,8 @@ fn answer(socket: &OwnedFd, message: &(impl IntoBytes + zerocopy::Immutable)) ->
 
 fn serve(socket: &OwnedFd, page: &Window<Shared>, mut engine: Engine<Shared>, epoch: u32) -> Result<(), ServeError> {
     let (mut rounds, mut idle) = (0_u32, 0_u32);
+    let begin = Instant::now();
+    let mut now = 0;
     loop {
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(LOOK) {
@@ -83,8 +86,9 @@ fn serve(socket: &OwnedFd, page: &Window<Shared>, mut engine: Engine<Shared>, ep
             if page.word(word::EPOCH)?.load() != epoch || !obey(socket, &mut engine)? {
                 return Ok(());
             }
+            now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         }
-        idle = if engine.round() == 0 { idle.saturating_add(1) } else { 0 };
+        idle = if engine.round(now) == 0 { idle.saturating_add(1) } else { 0 };
         if idle >= PATIENCE {
             std::thread::yield_now();
         } else if idle != 0 {
