@@ -83,8 +83,10 @@ fn serve(
     mut port: Option<Port>,
     epoch: u32,
 ) -> Result<(), ServeError> {
-    let begin = Instant::now();
     let (mut rounds, mut idle) = (0_u32, 0_u32);
+    let begin = Instant::now();
+    let clock = || u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let mut now = 0;
     loop {
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(LOOK) {
@@ -92,11 +94,11 @@ fn serve(
             if page.word(word::EPOCH)?.load() != epoch || !obey(socket, &mut engine)? {
                 return Ok(());
             }
+            now = clock();
         }
-        let mut work = engine.round();
+        let mut work = engine.round(now);
         if let Some(port) = &mut port {
-            let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            work += port.serve(&mut engine, now)?;
+            work += port.serve(&mut engine, clock())?;
         }
         idle = if work == 0 { idle.saturating_add(1) } else { 0 };
         if idle >= PATIENCE {

@@ -13,7 +13,7 @@ mod requester;
 mod responder;
 
 pub use psn::Psn;
-pub use requester::{Class, Open, Place, Requester, Segment};
+pub use requester::{Class, Requester, Segment};
 pub use responder::{Arrival, Reply, Responder};
 
 /// Packets of a message at most, and half of the numbers that a window may span: fewer than the sign of a difference allows.

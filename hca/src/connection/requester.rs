@@ -22,9 +22,8 @@ pub enum Class {
 }
 
 /// A request on its way.
-pub struct Open<M> {
-    /// What it was made of.
-    pub request: M,
+struct Open<M> {
+    request: M,
     class: Class,
     /// Bytes that it moves.
     length: u64,
@@ -50,7 +49,7 @@ impl<M> Open<M> {
     }
 }
 
-/// A packet to send: of which request, and which bytes of it. Of a READ: all that has not come.
+/// A packet to send: of which request, and which bytes of it. Of a READ: all that have not come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Which of the requests that are open.
@@ -67,15 +66,6 @@ pub struct Segment {
     pub is_last: bool,
     /// The peer is to acknowledge it.
     pub wants_acknowledge: bool,
-}
-
-/// Where an answer goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// Which of the requests that are open.
-    pub open: usize,
-    /// The first byte of its message.
-    pub at: u64,
 }
 
 /// The state of this end (see the parent module). `M`: what the engine keeps of a request.
@@ -255,10 +245,10 @@ impl<M> Requester<M> {
         Ok(())
     }
 
-    /// The place of a packet of an answer with so many bytes. `None`: it is not the one that is waited for.
-    pub fn answer(&mut self, psn: Psn, class: Class, bytes: u64, is_last: bool) -> Option<Place> {
-        let index = self.open.iter().position(Open::awaits_answer)?;
-        let open = self.open.get(index)?;
+    /// The place of a packet of an answer with so many bytes, in the message of the oldest request that is not done then. `None`:
+    /// it is not the one that is waited for.
+    pub fn answer(&mut self, now: u64, psn: Psn, class: Class, bytes: u64, is_last: bool) -> Option<u64> {
+        let open = self.open.iter().find(|open| open.awaits_answer())?;
         let awaited = open.awaited();
         let ahead = psn.since(awaited);
         if self.sent.since(psn) <= 0 || ahead < 0 {
@@ -274,27 +264,33 @@ impl<M> Requester<M> {
             _ => open.length.saturating_sub(at).min(self.path.mtu.into()),
         };
         let is_right = class == open.class && bytes == expected && is_last == (open.answered + 1 == open.packets);
-        is_right.then_some(Place { open: index, at })
+        if !is_right {
+            return None;
+        }
+        // What was asked for before it has been done.
+        if awaited.since(self.acknowledged) > 0 {
+            self.advance(now, awaited);
+        }
+        Some(at)
     }
 
-    /// The packet of the answer is where [`Self::answer`] has said.
-    pub fn answered(&mut self, now: u64, place: Place) {
-        if let Some(open) = self.open.get_mut(place.open) {
-            open.answered = open.answered.saturating_add(1).min(open.packets);
+    /// The packet of the answer is where [`Self::answer`] has said: those that were done then are taken.
+    pub fn answered(&mut self, now: u64) {
+        if let Some(open) = self.open.front_mut().filter(|open| open.awaits_answer()) {
+            open.answered += 1;
             let awaited = open.awaited();
-            // What was asked for before it has been done.
             self.advance(now, awaited);
         }
     }
 
-    /// The oldest request, if it is done.
-    pub fn pop_done(&mut self) -> Option<Open<M>> {
+    /// Takes the oldest request, if it is done.
+    pub fn pop_done(&mut self) -> Option<M> {
         let is_done = |open: &Open<M>| !open.awaits_answer() && self.acknowledged.since(open.end()) >= 0;
         if !self.open.front().is_some_and(is_done) {
             return None;
         }
         self.cursor_open = self.cursor_open.saturating_sub(1);
-        self.open.pop_front()
+        self.open.pop_front().map(|open| open.request)
     }
 
     /// Forgets all requests: the connection is in error.

@@ -1,6 +1,6 @@
 //! The end that answers: which packet was expected, and the answers that wait to be sent.
 
-use super::{MOST_READS, Path, Psn};
+use super::{MOST_PACKETS, MOST_READS, Path, Psn};
 use crate::packet::{MASK, Reth, Syndrome};
 use std::collections::VecDeque;
 
@@ -115,10 +115,12 @@ impl Responder {
         self.tell(Syndrome(Syndrome::RNR_NAK.0 | self.path.rnr_timer & 31));
     }
 
-    /// The expected packet is refused, and so is all behind it.
-    pub fn refuse(&mut self, syndrome: Syndrome) {
-        self.refusal = Some(syndrome);
-        self.acknowledge(self.expected, syndrome);
+    /// A packet is refused, and so is all behind it. The connection is in error.
+    pub fn refuse(&mut self, psn: Psn, syndrome: Syndrome) {
+        (self.refusal, self.expected) = (Some(syndrome), psn);
+        // Answers to what is behind it are not sent any more.
+        self.replies.retain(|reply| reply.psn().since(psn) < 0);
+        self.acknowledge(psn, syndrome);
     }
 
     /// The connection was refused something, and says so.
@@ -139,6 +141,11 @@ impl Responder {
     pub fn has_too_many(&self) -> bool {
         let is_answer = |reply: &&Reply| !matches!(reply, Reply::Acknowledge { .. });
         self.replies.iter().filter(is_answer).count() >= MOST_READS
+    }
+
+    /// Has an answer of so many bytes as many packets as one may have?
+    pub fn can_answer(&self, length: u32) -> bool {
+        self.path.packets(length.into()) <= MOST_PACKETS
     }
 
     /// The expected packet asks for this range, which was checked.
@@ -165,16 +172,16 @@ impl Responder {
         self.acknowledge(self.expected.before(), Syndrome::ACK);
     }
 
-    /// A READ, whose range was checked, came again: its answer is sent again from there on. True: it had come before.
-    pub fn duplicate_read(&mut self, psn: Psn, range: Reth) -> bool {
+    /// A READ came again: its answer is sent again from there on, if it is of packets that came before. Its range is checked when
+    /// it is read.
+    pub fn duplicate_read(&mut self, psn: Psn, range: Reth) {
         let packets = self.path.packets(range.length.into()) as u32;
-        if packets > 1 << 23 || psn.plus(packets).since(self.expected) > 0 {
-            return false;
+        if !self.can_answer(range.length) || psn.plus(packets).since(self.expected) > 0 {
+            return;
         }
         // What is behind it is asked for again, too.
         self.replies.retain(|reply| reply.psn().since(psn) < 0);
         self.push(Reply::Read { psn, range, is_first: true });
-        true
     }
 
     /// An atomic came again: what it found is sent again. One that is no more known is not answered.

@@ -1,46 +1,51 @@
-//! Connections with queue pairs of other adapters: which packet a queue pair sends next, and what comes to one that asked.
+//! Connections with queue pairs of other adapters: which packet a queue pair sends next, and what comes to one that has asked.
 
 use super::Engine;
-use super::copy::Part;
-use super::objects::Done;
-use super::send::Message;
+use super::apply::{Ranges, Sink, Source};
+use super::objects::{Outcome, QueuePair};
+use super::send::{Local, Request};
 use crate::connection::{Class, Path, Psn, Reply, Requester, Responder, Segment};
-use crate::packet::{self, Acknowledge, Header, Opcode as PacketOpcode, Operation, Syndrome};
-use hamr_verbs::wire::{MAX_RECEIVE_SGE, Opcode, QpState, RemoteEnd, Reply as Answer, WcStatus};
+use crate::packet::{self, Acknowledge, AtomicEth, Header, Opcode, Operation, Reth, Syndrome};
+use hamr_comm::abi::window::AtomicOp;
+use hamr_verbs::wire::{Access, QpState, RemoteEnd, Reply as Answer, Sge, WcOpcode, WcStatus};
 use std::net::Ipv4Addr;
 
 /// A connection with a queue pair of another adapter.
 pub(super) struct Remote {
-    pub(super) to: Ipv4Addr,
+    to: Ipv4Addr,
     /// The number of that queue pair.
-    pub(super) number: u32,
-    requester: Requester<Message>,
+    number: u32,
+    requester: Requester<Request>,
     pub(super) responder: Responder,
-    /// A message of which a part has come.
+    /// The message of which a part has come.
     pub(super) inbound: Option<Inbound>,
 }
 
 /// A message of which a part has come.
-pub(super) struct Inbound {
-    /// The number of its receive request.
-    pub(super) id: u64,
-    pub(super) to: [Part; MAX_RECEIVE_SGE],
-    pub(super) room: u64,
-    /// Bytes that have come.
-    pub(super) at: u64,
+pub(super) enum Inbound {
+    /// For the receive request that the queue pair has taken.
+    Send,
+    /// For memory, and so many bytes of it have come.
+    Write { to: Ranges, at: u64 },
+}
+
+impl Remote {
+    pub(super) fn timer(&self) -> Option<u64> {
+        self.requester.timer()
+    }
 }
 
 impl<K> Engine<K> {
     /// Connects a queue pair with one of another adapter.
     pub(super) fn connect_remote(&mut self, index: u16, end: &RemoteEnd) -> Result<(), Answer> {
-        let (mtu, timeout, retry) = (end.mtu.into(), end.timeout, end.retry);
-        let path = Path { mtu, timeout, retry, rnr_retry: 7, rnr_timer: 12 };
+        let index = usize::from(index);
+        let qp = self.qp_mut(index).filter(|qp| qp.state == QpState::INIT).ok_or(Answer::STATE)?;
+        let &mut QueuePair { rnr_retry, rnr_timer, .. } = qp;
+        let path = Path { mtu: end.mtu.into(), timeout: end.timeout, retry: end.retry, rnr_retry, rnr_timer };
         let numbers = [end.qp_number, end.psn, end.own_psn];
         if !path.is_valid() || end.reserved != 0 || numbers.iter().any(|number| *number > packet::MASK) {
             return Err(Answer::MALFORMED);
         }
-        let index = usize::from(index);
-        let qp = self.qp_mut(index).filter(|qp| qp.state == QpState::INIT).ok_or(Answer::STATE)?;
         qp.peer_number = end.qp_number;
         qp.remote = Some(Box::new(Remote {
             to: end.address.into(),
@@ -55,13 +60,11 @@ impl<K> Engine<K> {
 
     /// Takes a packet that was checked. One that no queue pair expects from this address is dropped.
     pub fn receive(&mut self, now: u64, from: Ipv4Addr, header: &Header, payload: &[u8]) {
-        let is_its = |remote: &Remote| remote.to == from;
-        let numbers =
-            |qp: &super::objects::QueuePair| qp.number == header.to && qp.remote.as_deref().is_some_and(is_its);
-        let Some(index) = self.queue_pairs.iter().position(|qp| qp.as_ref().is_some_and(numbers)) else { return };
+        let is_from = |remote: &Remote| remote.to == from;
+        let is_its = |qp: &QueuePair| qp.number == header.to && qp.remote.as_deref().is_some_and(is_from);
+        let Some(index) = self.queue_pairs.iter().position(|qp| qp.as_ref().is_some_and(is_its)) else { return };
         self.with_remote(index, |this, remote| {
-            if header.opcode.is_datagram {
-            } else if header.opcode.is_request() {
+            if header.opcode.is_request() {
                 this.respond(index, remote, header, payload);
             } else if this.is_ready(index) {
                 this.take_answer(now, index, remote, header, payload);
@@ -75,7 +78,7 @@ impl<K> Engine<K> {
             let index = self.turn;
             self.turn = if index + 1 < self.queue_pairs.len() { index + 1 } else { 0 };
             let to = self.with_remote(index, |this, remote| {
-                let is_made = this.reply(index, remote, out) || this.request(now, index, remote, out);
+                let is_made = this.reply(index, remote, out) || this.ask(now, index, remote, out);
                 is_made.then_some(remote.to)
             });
             if let Some(Some(to)) = to {
@@ -83,12 +86,6 @@ impl<K> Engine<K> {
             }
         }
         None
-    }
-
-    /// When [`Self::transmit`] has something to do again although no packet comes.
-    pub fn next_timer(&self) -> Option<u64> {
-        let ready = self.queue_pairs.iter().flatten().filter(|qp| qp.state == QpState::RTS);
-        ready.filter_map(|qp| qp.remote.as_deref()?.requester.timer()).min()
     }
 
     fn with_remote<R>(&mut self, index: usize, act: impl FnOnce(&mut Self, &mut Remote) -> R) -> Option<R> {
@@ -105,7 +102,7 @@ impl<K> Engine<K> {
     }
 
     /// Makes the next packet of a queue pair's own requests.
-    fn request(&mut self, now: u64, index: usize, remote: &mut Remote, out: &mut Vec<u8>) -> bool {
+    fn ask(&mut self, now: u64, index: usize, remote: &mut Remote, out: &mut Vec<u8>) -> bool {
         if !self.is_ready(index) {
             return false;
         }
@@ -117,15 +114,27 @@ impl<K> Engine<K> {
             return false;
         }
         let Some(segment) = remote.requester.next(now) else { return false };
-        let header = header(remote, &segment);
-        packet::begin(&header, segment.length as usize, out);
-        let Some(message) = remote.requester.get(segment.open) else { return false };
-        if self.gather(&message.from, segment.at, segment.length, out).is_err() {
-            // Ranges were checked against the section when the regions were made.
+        let Some(request) = remote.requester.get(segment.open) else { return false };
+        let header = header(request, &segment, remote.number);
+        let length = if header.opcode.has_payload() { segment.length as usize } else { 0 };
+        packet::begin(&header, length, out);
+        let begin = out.len();
+        out.resize(begin + length, 0);
+        let payload = out.get_mut(begin..).unwrap_or_default();
+        let got = match &request.local {
+            _ if length == 0 => true,
+            Local::Ranges(ranges) => self.get(ranges, segment.at, payload).is_ok(),
+            Local::Inline(bytes) => {
+                let bytes = bytes.get(segment.at as usize..).unwrap_or_default();
+                payload.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
+                bytes.len() >= length
+            }
+        };
+        if !got {
+            // Its region was deregistered.
             self.fail_oldest(index, remote, WcStatus::LOC_PROT_ERR);
-            return false;
         }
-        true
+        got
     }
 
     /// Admits the next request of the ring, if there is one. False: it was wrong, and the queue pair is in error.
@@ -135,9 +144,14 @@ impl<K> Engine<K> {
         let x = qp.sent.wrapping_add(remote.requester.len() as u32);
         let (id, status) = match self.fetch(&qp.sends, x) {
             None => return true,
-            Some(Ok(message)) => {
-                let (id, length) = (message.id, message.length);
-                if remote.requester.admit(message, Class::Data, length) {
+            Some(Ok(request)) => {
+                let (id, length) = (request.id, request.length);
+                let class = match request.completion {
+                    WcOpcode::READ => Class::Read,
+                    WcOpcode::COMPARE_SWAP | WcOpcode::FETCH_ADD => Class::Atomic,
+                    _ => Class::Data,
+                };
+                if remote.requester.admit(request, class, length) {
                     return true;
                 }
                 (id, WcStatus::LOC_LEN_ERR)
@@ -148,64 +162,132 @@ impl<K> Engine<K> {
         if !remote.requester.is_empty() {
             return true;
         }
-        self.complete(index, &Done { id, status, opcode: Opcode::WC_SEND, length: 0 });
-        self.set_state(index, QpState::ERR);
+        self.fail(index, id, status);
         false
     }
 
     /// Completes the oldest request with an error, and the queue pair is in error.
     fn fail_oldest(&mut self, index: usize, remote: &mut Remote, status: WcStatus) {
-        if let Some(message) = remote.requester.get(0) {
-            self.complete(index, &Done { id: message.id, status, opcode: Opcode::WC_SEND, length: 0 });
+        if let Some(request) = remote.requester.get(0) {
+            self.fail(index, request.id, status);
         }
-        self.set_state(index, QpState::ERR);
-        // Its requests are in the ring until they are flushed.
+        // The others are in the ring until they are flushed.
         remote.requester.abandon();
     }
 
     fn complete_done(&mut self, index: usize, remote: &mut Remote) {
-        while let Some(open) = remote.requester.pop_done() {
-            let id = open.request.id;
-            self.complete(index, &Done { id, status: WcStatus::SUCCESS, opcode: Opcode::WC_SEND, length: 0 });
+        while let Some(Request { id, completion, is_signaled, length, .. }) = remote.requester.pop_done() {
+            let length = if completion.brings() { 0 } else { length as u32 };
+            self.complete_send(index, id, is_signaled, &Outcome { length, ..Outcome::of(completion) });
         }
     }
 
     /// Takes an acknowledgement, or a packet of an answer.
-    fn take_answer(&mut self, now: u64, index: usize, remote: &mut Remote, header: &Header, _payload: &[u8]) {
-        let psn = Psn::new(header.psn);
-        let outcome = match header.opcode.operation {
-            Operation::Acknowledge => remote.requester.acknowledge(now, psn, header.acknowledge.syndrome),
-            _ => Ok(()),
+    fn take_answer(&mut self, now: u64, index: usize, remote: &mut Remote, header: &Header, payload: &[u8]) {
+        let (psn, opcode) = (Psn::new(header.psn), header.opcode);
+        let original = header.original.to_le_bytes();
+        let (class, bytes) = match opcode.operation {
+            Operation::ReadResponse => (Class::Read, payload),
+            Operation::AtomicAcknowledge => (Class::Atomic, &original[..]),
+            _ => {
+                let outcome = remote.requester.acknowledge(now, psn, header.acknowledge.syndrome);
+                self.complete_done(index, remote);
+                if let Err(status) = outcome {
+                    self.fail_oldest(index, remote, status);
+                }
+                return;
+            }
         };
+        let length = bytes.len() as u64;
+        let Some(at) = remote.requester.answer(now, psn, class, length, opcode.is_last) else { return };
         self.complete_done(index, remote);
-        if let Err(status) = outcome {
-            self.fail_oldest(index, remote, status);
+        let put = match remote.requester.get(0).map(|request| &request.local) {
+            Some(Local::Ranges(ranges)) => self.put(&Source::Bytes(bytes), ranges, at, length).is_ok(),
+            // A READ or atomic has memory, and one of no bytes needs none.
+            _ => length == 0,
+        };
+        if !put {
+            self.fail_oldest(index, remote, WcStatus::LOC_PROT_ERR);
+            return;
         }
+        remote.requester.answered(now);
+        self.complete_done(index, remote);
     }
 
     /// Makes the next packet of answers.
-    fn reply(&mut self, _: usize, remote: &mut Remote, out: &mut Vec<u8>) -> bool {
-        let Some(reply) = remote.responder.next() else { return false };
-        let told = |syndrome, msn| Acknowledge { syndrome, msn };
-        let of = |operation| PacketOpcode::new(operation, true, true);
-        let msn = remote.responder.msn();
+    fn reply(&mut self, index: usize, remote: &mut Remote, out: &mut Vec<u8>) -> bool {
+        let responder = &mut remote.responder;
+        if !self.is_ready(index) && !responder.has_refused() {
+            return false;
+        }
+        let Some(reply) = responder.next() else { return false };
+        let (number, msn) = (remote.number, responder.msn());
+        let header = |operation, is_first, is_last, psn: Psn, syndrome| {
+            let acknowledge = Acknowledge { syndrome, msn };
+            Header { acknowledge, ..Header::new(Opcode::new(operation, is_first, is_last), number, psn.number()) }
+        };
         match reply {
             Reply::Acknowledge { psn, syndrome } => {
-                let header = Header::new(of(Operation::Acknowledge), remote.number, psn.number());
-                packet::begin(&Header { acknowledge: told(syndrome, msn), ..header }, 0, out);
+                packet::begin(&header(Operation::Acknowledge, true, true, psn, syndrome), 0, out);
             }
             Reply::Atomic { psn, original } => {
-                let header = Header::new(of(Operation::AtomicAcknowledge), remote.number, psn.number());
-                packet::begin(&Header { acknowledge: told(Syndrome::ACK, msn), original, ..header }, 0, out);
+                let header = header(Operation::AtomicAcknowledge, true, true, psn, Syndrome::ACK);
+                packet::begin(&Header { original, ..header }, 0, out);
             }
-            Reply::Read { .. } => return false,
+            Reply::Read { psn, range, is_first } => {
+                let length = u64::from(range.length).min(responder.mtu());
+                // At most the range's.
+                let left =
+                    Reth { addr: range.addr.wrapping_add(length), length: range.length - length as u32, ..range };
+                packet::begin(
+                    &header(Operation::ReadResponse, is_first, left.length == 0, psn, Syndrome::ACK),
+                    length as usize,
+                    out,
+                );
+                let begin = out.len();
+                out.resize(begin + length as usize, 0);
+                let from = Ranges::remote(range.addr, range.rkey, range.length, Access::REMOTE_READ);
+                let to = Sink::Bytes(out.get_mut(begin..).unwrap_or_default());
+                if self.read_segment(index, &from, to, 0, length).is_err() {
+                    // Its region was deregistered.
+                    responder.refuse(psn, Syndrome::NAK_ACCESS);
+                    return self.reply(index, remote, out);
+                }
+                if left.length != 0 {
+                    responder.again(Reply::Read { psn: psn.plus(1), range: left, is_first: false });
+                }
+            }
         }
         true
     }
 }
 
-fn header(remote: &Remote, segment: &Segment) -> Header {
-    let opcode = PacketOpcode::new(Operation::Send, segment.is_first, segment.is_last);
-    let wants_acknowledge = segment.wants_acknowledge;
-    Header { wants_acknowledge, ..Header::new(opcode, remote.number, segment.psn.number()) }
+/// The headers of a packet of a request.
+fn header(request: &Request, segment: &Segment, to: u32) -> Header {
+    let operation = match request.completion {
+        WcOpcode::WRITE => Operation::Write,
+        WcOpcode::READ => Operation::ReadRequest,
+        WcOpcode::COMPARE_SWAP => Operation::CompareSwap,
+        WcOpcode::FETCH_ADD => Operation::FetchAdd,
+        _ => Operation::Send,
+    };
+    let &Segment { is_first, is_last, wants_acknowledge, psn, at, length, .. } = segment;
+    let mut opcode = Opcode::new(operation, is_first, is_last);
+    opcode.has_immediate = is_last && request.immediate.is_some();
+    let Sge { addr, lkey: rkey, .. } = request.remote.first();
+    // A READ asks for what is left; the first packet of a WRITE says all.
+    let (offset, length) = if operation == Operation::ReadRequest { (at, length) } else { (0, request.length) };
+    let (swap_add, compare) = match request.atomic {
+        AtomicOp::CompareSwap { expected, new } => (new, expected),
+        AtomicOp::Add(add) => (add, 0),
+        _ => (0, 0),
+    };
+    Header {
+        wants_acknowledge,
+        // Messages have at most 2^31 bytes.
+        reth: Reth { addr: addr.wrapping_add(offset), rkey, length: length as u32 },
+        atomic: AtomicEth { addr, rkey, swap_add, compare },
+        immediate: request.immediate.unwrap_or_default(),
+        ..Header::new(opcode, to, psn.number())
+    }
 }

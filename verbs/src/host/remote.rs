@@ -2,7 +2,7 @@
 
 use super::{Ends, Fabric, FabricError, LIMIT};
 use crate::ids::QpId;
-use crate::wire::{Command, Object, RemoteEnd, Verb};
+use crate::wire::{Command, Kind, Object, RemoteEnd, Verb};
 use core::fmt;
 use std::format;
 use std::hash::BuildHasher;
@@ -105,7 +105,7 @@ impl Default for Path {
 
 /// Numbers of 24 bits begin random, so that who does not see packets cannot forge one.
 fn random(ends: &Ends, index: u16, what: u8) -> u32 {
-    ends.random.hash_one((index, what)) as u32 & 0xFF_FFFF
+    ends.keys.hash_one((index, what)) as u32 & 0xFF_FFFF
 }
 
 impl Ends {
@@ -127,7 +127,7 @@ impl Fabric {
     pub fn endpoint(&self, qp: QpId) -> Result<Endpoint, FabricError> {
         let state = self.0.lock(LIMIT)?;
         let ends = state.ends.as_ref().ok_or(FabricError::Lost)?;
-        ends.check(qp.name(), ends.queue_pairs)?;
+        ends.live(Kind::QUEUE_PAIR, qp.name())?;
         let address = ends.address.ok_or(FabricError::NoWire)?;
         Ok(Endpoint { address, qp_number: ends.qp_number(qp.index()), psn: ends.psn(qp.index()) })
     }
@@ -139,7 +139,7 @@ impl Fabric {
     /// It is connected, or of another adapter; this one has no wire; the path cannot be; the adapter is lost.
     pub fn connect_remote(&self, qp: QpId, with: &Endpoint, path: &Path) -> Result<(), FabricError> {
         self.0.with(|ends, adapter| {
-            ends.check(qp.name(), ends.queue_pairs)?;
+            ends.live(Kind::QUEUE_PAIR, qp.name())?;
             ends.address.ok_or(FabricError::NoWire)?;
             let (address, own_psn) = (with.address.octets(), ends.psn(qp.index()));
             let &Path { mtu, timeout, retry } = path;

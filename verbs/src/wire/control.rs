@@ -34,6 +34,12 @@ impl Verb {
     pub const CREATE: Self = Self(1);
     /// Connect the queue pair `object.index` with the one `peer`, both ways.
     pub const CONNECT: Self = Self(2);
+    /// Make the object, a queue pair, in place of the one there of the generation before (`ibv_modify_qp` to RESET and INIT).
+    pub const RESET: Self = Self(3);
+    /// Put the queue pair `object.index` in error (`ibv_modify_qp` to ERR).
+    pub const FAIL: Self = Self(4);
+    /// Destroy the object `object.index` of its kind, which no other one names.
+    pub const DESTROY: Self = Self(5);
     /// Connect the queue pair `object.index` with the one of another adapter that `remote` says.
     pub const CONNECT_REMOTE: Self = Self(6);
 }
