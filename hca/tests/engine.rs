@@ -1,95 +1,20 @@
-//! The adapter and a device in one thread, over one section.
+//! The adapter and a device in one thread, over one section: rings, objects and messages.
 
+mod bench;
+
+use bench::{Bench, connect, create};
 use hamr_comm::abi::window::{Private, Window};
 use hamr_hca::Engine;
 use hamr_hca::engine::{MOST_REQUESTS, SLICE};
 use hamr_verbs::memory::Memory;
 use hamr_verbs::testing::{Ended, Ending, LKEY, REGION, Section};
 use hamr_verbs::wire::{
-    ARENA, Access, CQ_CI, CQ_STATE, Command, HCA_STATE, Kind, LINE, OBJECTS, Object, QP_STATE, QpState, RemoteEnd,
-    Reply, SQ_CI, Sge, Verb, WcOpcode, WcStatus, word_of,
+    ARENA, Access, CQ_CI, CQ_STATE, Command, HCA_STATE, Kind, LINE, OBJECTS, Object, QP_STATE, QpState, Reply, SQ_CI,
+    Sge, Verb, WcOpcode, WcStatus, word_of,
 };
-use hamr_verbs::{Completion, SendWr, Verbs, VerbsError};
+use hamr_verbs::{Completion, SendWr, VerbsError};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-
-/// A section with its adapter, whose two queue pairs are connected.
-struct Bench {
-    section: Section,
-    engine: Engine<Private>,
-}
-
-fn create(object: Object) -> Command {
-    Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() }
-}
-
-fn connect(index: u16, peer: u32) -> Command {
-    Command { verb: Verb::CONNECT, peer, object: Object { index, ..Object::default() }, remote: RemoteEnd::default() }
-}
-
-impl Bench {
-    fn new(log2: u8, cq_log2: u8) -> Self {
-        let section = Section::new(log2, cq_log2);
-        let window = section.window.part(0, section.window.len()).expect("all of it");
-        let mut engine = Engine::new(window);
-        for object in &section.objects {
-            assert_eq!(engine.command(&create(*object)), Reply::DONE);
-        }
-        assert_eq!(engine.command(&connect(0, 1)), Reply::DONE);
-        Self { section, engine }
-    }
-
-    fn verbs(&self) -> Verbs<'_, Window<Private>> {
-        self.section.verbs()
-    }
-
-    fn post(&self, qp: u16, request: &SendWr<'_>) -> Result<(), VerbsError> {
-        self.verbs().queue_pair(self.section.id(qp))?.post(request)
-    }
-
-    fn receive(&self, qp: u16, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
-        self.verbs().queue_pair(self.section.id(qp))?.receive(id, into)
-    }
-
-    fn poll(&self) -> Result<Option<Completion>, VerbsError> {
-        self.verbs().completion_queue(self.section.id(0))?.poll()
-    }
-
-    fn part(&self, from: u64, len: u64) -> Sge {
-        let verbs = self.verbs();
-        verbs.region(self.section.id(0)).and_then(|region| region.part(from..from + len)).expect("inside")
-    }
-
-    fn fill(&self, at: u64, bytes: &[u8]) {
-        self.verbs().region(self.section.id(0)).and_then(|region| region.copy_in(at, bytes)).expect("inside");
-    }
-
-    fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        let verbs = self.verbs();
-        verbs.region(self.section.id(0)).and_then(|region| region.copy_out(at, &mut bytes)).expect("inside");
-        bytes
-    }
-
-    fn idle(&mut self) {
-        for _ in 0..10_000 {
-            if self.engine.round(0) == 0 {
-                return;
-            }
-        }
-        panic!("the adapter is never idle");
-    }
-
-    /// The outcomes that are there, by number.
-    fn outcomes(&mut self) -> Vec<(u64, WcStatus)> {
-        self.idle();
-        std::iter::from_fn(|| self.poll().expect("no overrun")).map(|found| (found.id, found.status)).collect()
-    }
-
-    fn word(&self, at: u64) -> u32 {
-        self.section.window.word(at).expect("inside").load()
-    }
-}
 
 #[test]
 fn a_message_of_parts_comes_into_parts() {

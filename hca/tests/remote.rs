@@ -1,13 +1,19 @@
 //! Two adapters without sockets or a clock: the same script over one adapter and over packets that are lost, repeated, reordered
-//! and damaged.
+//! and damaged; and packets of a peer that breaks the rules.
 
+mod bench;
+
+use bench::{connect, create};
 use hamr_comm::abi::window::Private;
 use hamr_hca::Engine;
-use hamr_hca::packet::{PORT, Route, parse, seal};
+use hamr_hca::packet::{Acknowledge, AtomicEth, Header, MASK, Opcode, PORT, Reth, Route, Syndrome, parse, seal};
 use hamr_hca::wire::faults::{Faults, Plan};
-use hamr_verbs::testing::Section;
-use hamr_verbs::wire::{Command, Object, QP_STATE, QpState, RemoteEnd, Reply, Sge, Verb, WcOpcode, WcStatus, word_of};
+use hamr_verbs::testing::{LKEY, Section};
+use hamr_verbs::wire::{
+    Command, LINE, Object, QP_STATE, QpState, RemoteEnd, Reply, Sge, Verb, WcOpcode, WcStatus, word_of,
+};
 use hamr_verbs::{Completion, Remote, SendWr};
+use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -33,8 +39,7 @@ impl Side {
         let section = Section::new(log2, 9);
         let mut engine = Engine::new(section.window.part(0, section.window.len()).expect("all of it"));
         for object in &section.objects {
-            let command = Command { verb: Verb::CREATE, peer: 0, object: *object, remote: RemoteEnd::default() };
-            assert_eq!(engine.command(&command), Reply::DONE);
+            assert_eq!(engine.command(&create(*object)), Reply::DONE);
         }
         Self { section, engine }
     }
@@ -383,4 +388,121 @@ fn a_peer_that_never_answers_ends_the_connection() {
     // Seven times again, each within 2^14 * 4.096 µs.
     assert_eq!((bench.packets, bench.now), (16, 1 + 8 * (4096 << 14)));
     assert_eq!((bench.state(0), bench.state(1)), (QpState::ERR.0, QpState::RTS.0));
+}
+
+/// A packet of a peer that breaks the rules, from the right address and with a right check value.
+#[derive(Clone, Debug)]
+struct Lie {
+    opcode: u8,
+    /// From the number that is expected, or was sent.
+    psn: u32,
+    of_request: bool,
+    wants_acknowledge: bool,
+    addr: u64,
+    length: u32,
+    rkey: u32,
+    syndrome: u8,
+    payload: usize,
+}
+
+fn lies() -> impl Strategy<Value = Lie> {
+    let psn = prop_oneof![4 => (0..4_u32).boxed(), 2 => (0..MASK).boxed(), 1 => ((MASK - 200)..=MASK).boxed()];
+    let addr =
+        prop_oneof![4 => (0..KEPT).boxed(), 1 => any::<u64>().boxed(), 1 => ((KEPT - 300)..(KEPT + 300)).boxed()];
+    let length = prop_oneof![4 => (0..2000_u32).boxed(), 1 => any::<u32>().boxed()];
+    let rkey = prop_oneof![6 => Just(LKEY).boxed(), 1 => any::<u32>().boxed(), 1 => Just(LKEY + 1).boxed()];
+    let payload = prop_oneof![2 => Just(usize::from(MTU)), 2 => 0..300_usize];
+    let flags = (any::<bool>(), any::<bool>());
+    (0..24_u8, psn, flags, addr, length, rkey, any::<u8>(), payload).prop_map(
+        |(opcode, psn, (of_request, wants_acknowledge), addr, length, rkey, syndrome, payload)| Lie {
+            opcode,
+            psn,
+            of_request,
+            wants_acknowledge,
+            addr,
+            length,
+            rkey,
+            syndrome,
+            payload,
+        },
+    )
+}
+
+/// Bytes of the region that the peer may name.
+const KEPT: u64 = 16 << 10;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// H17: whatever a connected peer sends, the adapter answers within bounds, and writes what it may write only.
+    #[test]
+    fn an_adapter_survives_any_peer(lies in proptest::collection::vec(lies(), 1..100)) {
+        let section = Section::new(4, 9);
+        let mut engine = Engine::new(section.window.part(0, section.window.len()).expect("all of it"));
+        let region = Object { len: KEPT, ..section.objects[0] };
+        for object in [region].iter().chain(&section.objects[1..]) {
+            assert_eq!(engine.command(&create(*object)), Reply::DONE);
+        }
+        let (address, qp_number) = (address(1).octets(), 0x101);
+        let [psn, own_psn] = PSNS;
+        let remote = RemoteEnd { address, qp_number, psn, own_psn, mtu: MTU, timeout: 14, retry: 7, reserved: 0 };
+        let command = Command { verb: Verb::CONNECT_REMOTE, peer: 0, object: Object::default(), remote };
+        assert_eq!(engine.command(&command), Reply::DONE);
+        let verbs = section.verbs();
+        let (qp, cq) = (verbs.queue_pair(section.id(0)).expect("there"), verbs.completion_queue(section.id(0)).expect("there"));
+        let part = |at, len| Sge { addr: region.iova + at, len, lkey: LKEY };
+        let there = Remote { addr: 77, rkey: 7 };
+        let mut posted = 0_u64;
+        let (mut packet, mut expected, mut now) = (Vec::new(), psn, 1);
+        let not_its_own = || {
+            let ring = section.objects[1].off;
+            let kept = [(0, 0x2000), (0x3000, 0xA000), (region.off + KEPT, ring), (ring + (LINE << 9), section.window.len())];
+            kept.map(|(from, to)| {
+                let mut bytes = vec![0; (to - from) as usize];
+                section.window.read_bytes(from, &mut bytes).expect("inside");
+                bytes
+            })
+        };
+        for (number, lie) in lies.iter().enumerate() {
+            // All that a connection may wait for.
+            let _ = qp.receive(posted, &[part(0, 300), part(500, 300)]);
+            let _ = match number % 4 {
+                0 => qp.post(&SendWr::read(posted, &[part(1000, 600)], there)),
+                1 => qp.post(&SendWr::fetch_add(posted, part(2000, 8), there, 1)),
+                2 => qp.post(&SendWr::inline(posted, &[1; 50])),
+                _ => qp.post(&SendWr::write(posted, &[part(0, 700)], there)),
+            };
+            posted += 1;
+            let before = not_its_own();
+            let Some(opcode) = Opcode::parse(lie.opcode) else { continue };
+            let base = if opcode.is_request() == lie.of_request { expected } else { own_psn };
+            let number = base.wrapping_add(lie.psn) & MASK;
+            let &Lie { addr, rkey, length, wants_acknowledge, .. } = lie;
+            let addr = region.iova.wrapping_add(addr);
+            let header = Header {
+                wants_acknowledge,
+                reth: Reth { addr, rkey, length },
+                atomic: AtomicEth { addr, rkey, swap_add: 1, compare: 0 },
+                acknowledge: Acknowledge { syndrome: Syndrome(lie.syndrome), msn: lie.psn },
+                ..Header::new(opcode, 0x100, number)
+            };
+            let payload = vec![9; if opcode.has_payload() { lie.payload } else { 0 }];
+            engine.receive(now, Ipv4Addr::from(address), &header, &payload);
+            engine.round(now);
+            // A window of its own packets, the longest answer, and what was in the queue.
+            let mut sent = 0;
+            while engine.transmit(now, &mut packet).is_some() {
+                sent += 1;
+                prop_assert!(sent <= 128 + 34 + 16 * (KEPT / u64::from(MTU)));
+            }
+            if opcode.is_request() && number == expected {
+                expected = (expected + 1) & MASK;
+            }
+            now = now.max(engine.next_timer().unwrap_or(now));
+            while cq.poll().expect("valid").is_some() {}
+            // The device has posted and taken.
+            let after = not_its_own();
+            prop_assert!(before[1] == after[1] && before[2] == after[2] && before[3] == after[3]);
+        }
+    }
 }

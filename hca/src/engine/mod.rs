@@ -4,6 +4,8 @@
 //! pairs and garbles its own memory: every range is checked against a region, every region against the section when it is made.
 
 mod apply;
+#[cfg(test)]
+mod apply_tests;
 mod objects;
 mod remote;
 mod respond;

@@ -418,7 +418,8 @@ impl Ends {
     /// Has handlers find no object in a place.
     fn forget(&self, object: &Object) -> Result<(), FabricError> {
         let off = object.kind.place(object.index).ok_or(FabricError::Foreign)?;
-        Ok(self.section.word(off + WORD)?.publish(0))
+        self.section.word(off + WORD)?.publish(0);
+        Ok(())
     }
 }
 
