@@ -64,8 +64,7 @@ struct Bench {
 impl Bench {
     fn own(log2: u8) -> Self {
         let mut side = Side::new(log2);
-        let command = Command { verb: Verb::CONNECT, peer: 1, object: Object::default(), remote: RemoteEnd::default() };
-        assert_eq!(side.engine.command(&command), Reply::DONE);
+        assert_eq!(side.engine.command(&connect(0, 1)), Reply::DONE);
         Self::of(vec![side], Plan::default())
     }
 
@@ -164,15 +163,16 @@ impl Bench {
         for side in 0..self.sides.len() {
             while let Some(((), packet)) = self.wires[side].pop() {
                 steps += 1;
-                if let Ok((header, payload)) = parse(&route(side).headers(packet.len()), &packet) {
-                    self.sides[1 - side].engine.receive(self.now, address(side), &header, payload);
+                let headers = route(side).headers(packet.len());
+                if let Ok((header, payload)) = parse(&headers, &packet) {
+                    self.sides[1 - side].engine.receive(self.now, &headers, &header, payload);
                 }
             }
         }
         for side in &self.sides {
             let verbs = side.section.verbs();
             let cq = verbs.completion_queue(side.section.id(0)).expect("there");
-            while let Some(Completion { id, status, opcode, bytes, immediate, qp }) = cq.poll().expect("valid") {
+            while let Some(Completion { id, status, opcode, bytes, immediate, qp, .. }) = cq.poll().expect("valid") {
                 let is_receive = [WcOpcode::RECV, WcOpcode::RECV_WITH_IMM].contains(&opcode);
                 let good = (status == WcStatus::SUCCESS).then_some((opcode, immediate));
                 self.outcomes.entry((qp, is_receive)).or_default().push((id, status, bytes, good));
@@ -487,7 +487,7 @@ proptest! {
                 ..Header::new(opcode, 0x100, number)
             };
             let payload = vec![9; if opcode.has_payload() { lie.payload } else { 0 }];
-            engine.receive(now, Ipv4Addr::from(address), &header, &payload);
+            engine.receive(now, &route(1).headers(60), &header, &payload);
             engine.round(now);
             // A window of its own packets, the longest answer, and what was in the queue.
             let mut sent = 0;

@@ -28,6 +28,8 @@ pub struct Completion {
     pub immediate: Option<u32>,
     /// The index of the queue pair.
     pub qp: u16,
+    /// Of a receive: the number of the queue pair that sent.
+    pub source: u32,
 }
 
 /// A completion queue, open for the time of a call (see the module).
@@ -74,9 +76,9 @@ impl<M: Memory> CompletionQueue<'_, M> {
         memory.keep(self.position, next);
         // Behind the copy of the entry, whose place it gives back.
         memory.publish(word_of(CQ_CI, self.index), next)?;
-        let CompletionEntry { id, status, opcode, length: bytes, qp, .. } = entry;
+        let CompletionEntry { id, status, opcode, length: bytes, qp, source, .. } = entry;
         let immediate = (entry.flags & CompletionEntry::WITH_IMM != 0).then_some(entry.immediate);
-        let found = Completion { id, status, opcode, bytes, immediate, qp };
+        let found = Completion { id, status, opcode, bytes, immediate, qp, source };
         if is_known { Ok(Some(found)) } else { Err(VerbsError::Corrupt) }
     }
 

@@ -43,6 +43,8 @@ ids! {
     QpId
     /// A shared receive queue.
     SrqId
+    /// An address handle.
+    AhId
 }
 
 /// Memory at the peer of a queue pair: an address of one of its regions, and the key of that. Programs get it from each other.

@@ -17,6 +17,7 @@
 extern crate std;
 
 mod completion_queue;
+mod datagram;
 mod error;
 #[cfg(feature = "handlers")]
 pub mod handlers;
@@ -38,10 +39,11 @@ pub mod wire;
 mod work;
 
 pub use completion_queue::{Completion, CompletionQueue};
+pub use datagram::Address;
 pub use error::VerbsError;
 #[doc(hidden)]
 pub use ids::Name;
-pub use ids::{CqId, MrId, QpId, Remote, SrqId};
+pub use ids::{AhId, CqId, MrId, QpId, Remote, SrqId};
 pub use queue_pair::QueuePair;
 pub use region::MemoryRegion;
 pub use shared_receive_queue::SharedReceiveQueue;

@@ -1,5 +1,6 @@
 //! Work requests, and how they are written.
 
+use crate::datagram::Address;
 use crate::error::VerbsError;
 use crate::ids::Remote;
 use crate::wire::{
@@ -67,6 +68,11 @@ impl<'a> SendWr<'a> {
     /// Sets the u64 at the peer to `new` if it is `old`; its value before goes into eight bytes here.
     pub const fn compare_swap(id: u64, into: Sge, at: Remote, old: u64, new: u64) -> Self {
         Self { operands: [old, new], ..Self::new(id, Opcode::COMPARE_SWAP, Local::Region(into), at) }
+    }
+
+    /// A send becomes a datagram for a queue pair there that has this key; with the top bit set: the key of its own.
+    pub const fn datagram(self, to: Address, qp_number: u32, qkey: u32) -> Self {
+        Self { remote: to.remote(qp_number, qkey), ..self }
     }
 
     /// Gives a send or a write an immediate value, which the peer's next receive request completes with.

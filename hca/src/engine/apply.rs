@@ -266,6 +266,15 @@ impl<K> Engine<K> {
         self.receives(qp).is_some_and(|(ring, x)| self.is_there(&ring, x))
     }
 
+    /// Bytes that the next receive request has room for. `None`: there is none.
+    pub(super) fn receive_room(&self, qp: usize) -> Option<u64> {
+        let (ring, x) = self.receives(qp).filter(|(ring, x)| self.is_there(ring, *x))?;
+        let mut entry = ReceiveEntry::new_zeroed();
+        self.read_line(ring.entry(x), entry.as_mut_bytes());
+        let sges = entry.sge.iter().take(entry.sges as usize);
+        Some(sges.map(|sge| u64::from(sge.len)).sum())
+    }
+
     /// Takes the next receive request. What it names is not looked at.
     fn take_receive(&mut self, qp: usize) -> Result<Receive, Nak> {
         let (ring, x) = self.receives(qp).filter(|(ring, x)| self.is_there(ring, *x)).ok_or(Nak::NotReady)?;

@@ -6,6 +6,7 @@
 mod apply;
 #[cfg(test)]
 mod apply_tests;
+mod datagram;
 mod objects;
 mod remote;
 mod respond;
@@ -19,6 +20,7 @@ use hamr_verbs::wire::QpState;
 use hamr_verbs::wire::{Command, Reply, Verb};
 use objects::{CompletionQueue, QueuePair, Region, SharedReceiveQueue};
 use remote::Remote;
+use std::net::Ipv4Addr;
 
 /// The adapter over a section (see the module).
 pub struct Engine<K> {
@@ -27,6 +29,7 @@ pub struct Engine<K> {
     completion_queues: Vec<Option<CompletionQueue>>,
     queue_pairs: Vec<Option<QueuePair>>,
     shared_receive_queues: Vec<Option<SharedReceiveQueue>>,
+    address_handles: Vec<Option<Ipv4Addr>>,
     /// The time of this round, in nanoseconds.
     now: u64,
     /// The queue pair that may send the next packet.
@@ -42,6 +45,7 @@ impl<K> Engine<K> {
             completion_queues: Vec::new(),
             queue_pairs: Vec::new(),
             shared_receive_queues: Vec::new(),
+            address_handles: Vec::new(),
             now: 0,
             turn: 0,
         }

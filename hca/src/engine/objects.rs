@@ -2,13 +2,14 @@
 
 use super::Engine;
 use super::apply::Receive;
+use super::datagram::Datagrams;
 use super::remote::Remote;
 use super::send::Progress;
 use hamr_comm::abi::window::OutOfWindow;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::wire::{
-    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, Reply, SQ_CI, WORD, WcOpcode, WcStatus,
-    word_of,
+    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, QpType, Reply, SQ_CI, WORD, WcOpcode,
+    WcStatus, word_of,
 };
 use zerocopy::IntoBytes;
 
@@ -51,6 +52,8 @@ pub(super) struct QueuePair {
     /// Where it takes receive requests, if these are not its own.
     pub(super) srq: Option<usize>,
     pub(super) peer: Option<usize>,
+    /// Of a queue pair of datagrams, which has no peer.
+    pub(super) datagrams: Option<Datagrams>,
     /// The connection with a queue pair of another adapter.
     pub(super) remote: Option<Box<Remote>>,
     pub(super) number: u32,
@@ -118,8 +121,10 @@ impl<K> Engine<K> {
             Kind::QUEUE_PAIR => {
                 let qp = self.queue_pair(object)?;
                 *place(&mut self.queue_pairs, index, kind)? = Some(qp);
-                self.set_state(index.into(), QpState::INIT);
+                self.set_first_state(index.into());
             }
+            // `fits` has seen that it is one.
+            Kind::ADDRESS_HANDLE => *place(&mut self.address_handles, index, kind)? = Some((iova as u32).into()),
             _ => return Err(Reply::MALFORMED),
         }
         Ok(())
@@ -146,6 +151,7 @@ impl<K> Engine<K> {
             receive_cq,
             srq,
             peer: None,
+            datagrams: (object.qp_type == QpType::UD).then_some(Datagrams { qkey: object.lkey, psn: 0 }),
             remote: None,
             number: object.qp_number,
             peer_number: 0,
@@ -172,8 +178,14 @@ impl<K> Engine<K> {
         if let Some(place) = self.queue_pairs.get_mut(index) {
             *place = Some(qp);
         }
-        self.set_state(index, QpState::INIT);
+        self.set_first_state(index);
         Ok(())
+    }
+
+    /// A queue pair of datagrams needs no connection.
+    fn set_first_state(&mut self, index: usize) {
+        let is_datagram = self.qp(index).is_some_and(|qp| qp.datagrams.is_some());
+        self.set_state(index, if is_datagram { QpState::RTS } else { QpState::INIT });
     }
 
     /// Completes the request of a message that ends with its queue pair, if it was in a shared receive queue: others are behind it.
@@ -200,6 +212,7 @@ impl<K> Engine<K> {
             Kind::COMPLETION_QUEUE => remove(&mut self.completion_queues, at),
             Kind::SHARED_RECEIVE_QUEUE => remove(&mut self.shared_receive_queues, at),
             Kind::REGION => remove(&mut self.regions, at),
+            Kind::ADDRESS_HANDLE => remove(&mut self.address_handles, at),
             Kind::QUEUE_PAIR => {
                 self.end_message(at);
                 self.set_state(at, QpState::RESET);
@@ -312,12 +325,14 @@ impl<K> Engine<K> {
 
     fn publish_completion(&mut self, qp: usize, cq: usize, entry: CompletionEntry, outcome: &Outcome) {
         let &Outcome { status, opcode, length, immediate } = outcome;
+        let has_grh = opcode.is_receive() && self.qp(qp).is_some_and(|qp| qp.datagrams.is_some());
+        let grh = if has_grh { CompletionEntry::GRH } else { 0 };
         let entry = CompletionEntry {
             status,
             opcode,
             length,
             immediate: immediate.unwrap_or_default(),
-            flags: immediate.map_or(0, |_| CompletionEntry::WITH_IMM),
+            flags: immediate.map_or(0, |_| CompletionEntry::WITH_IMM) | grh,
             qp: qp as u16,
             qp_number: self.qp(qp).map_or(0, |qp| qp.number),
             ..entry

@@ -5,7 +5,7 @@ use super::apply::{Ranges, Sink, Source};
 use super::objects::{Outcome, QueuePair};
 use super::send::{Local, Request};
 use crate::connection::{Class, Path, Psn, Reply, Requester, Responder, Segment};
-use crate::packet::{self, Acknowledge, AtomicEth, Header, Opcode, Operation, Reth, Syndrome};
+use crate::packet::{self, Acknowledge, AtomicEth, Header, Ipv4Udp, Opcode, Operation, Reth, Syndrome};
 use hamr_comm::abi::window::AtomicOp;
 use hamr_verbs::wire::{Access, QpState, RemoteEnd, Reply as Answer, Sge, WcOpcode, WcStatus};
 use std::net::Ipv4Addr;
@@ -58,8 +58,12 @@ impl<K> Engine<K> {
         Ok(())
     }
 
-    /// Takes a packet that was checked. One that no queue pair expects from this address is dropped.
-    pub fn receive(&mut self, now: u64, from: Ipv4Addr, header: &Header, payload: &[u8]) {
+    /// Takes a packet that was checked, and came behind these headers. One that no queue pair expects from this address is dropped.
+    pub fn receive(&mut self, now: u64, headers: &Ipv4Udp, header: &Header, payload: &[u8]) {
+        if header.opcode.is_datagram {
+            return self.take_datagram(headers, header, payload);
+        }
+        let from = source(headers);
         let is_from = |remote: &Remote| remote.to == from;
         let is_its = |qp: &QueuePair| qp.number == header.to && qp.remote.as_deref().is_some_and(is_from);
         let Some(index) = self.queue_pairs.iter().position(|qp| qp.as_ref().is_some_and(is_its)) else { return };
@@ -81,7 +85,7 @@ impl<K> Engine<K> {
                 let is_made = this.reply(index, remote, out) || this.ask(now, index, remote, out);
                 is_made.then_some(remote.to)
             });
-            if let Some(Some(to)) = to {
+            if let Some(to) = to.flatten().or_else(|| self.send_datagram(index, out)) {
                 return Some(to);
             }
         }
@@ -118,23 +122,28 @@ impl<K> Engine<K> {
         let header = header(request, &segment, remote.number);
         let length = if header.opcode.has_payload() { segment.length as usize } else { 0 };
         packet::begin(&header, length, out);
-        let begin = out.len();
-        out.resize(begin + length, 0);
-        let payload = out.get_mut(begin..).unwrap_or_default();
-        let got = match &request.local {
-            _ if length == 0 => true,
-            Local::Ranges(ranges) => self.get(ranges, segment.at, payload).is_ok(),
-            Local::Inline(bytes) => {
-                let bytes = bytes.get(segment.at as usize..).unwrap_or_default();
-                payload.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
-                bytes.len() >= length
-            }
-        };
-        if !got {
+        let is_appended = self.append(&request.local, segment.at, length, out);
+        if !is_appended {
             // Its region was deregistered.
             self.fail_oldest(index, remote, WcStatus::LOC_PROT_ERR);
         }
-        got
+        is_appended
+    }
+
+    /// Appends bytes of a message to a packet. False: there are no such.
+    pub(super) fn append(&self, local: &Local, at: u64, length: usize, to: &mut Vec<u8>) -> bool {
+        let begin = to.len();
+        to.resize(begin + length, 0);
+        let payload = to.get_mut(begin..).unwrap_or_default();
+        match local {
+            _ if length == 0 => true,
+            Local::Ranges(ranges) => self.get(ranges, at, payload).is_ok(),
+            Local::Inline(bytes) => {
+                let bytes = bytes.get(at as usize..).unwrap_or_default();
+                payload.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
+                bytes.len() >= length
+            }
+        }
     }
 
     /// Admits the next request of the ring, if there is one. False: it was wrong, and the queue pair is in error.
@@ -260,6 +269,12 @@ impl<K> Engine<K> {
         }
         true
     }
+}
+
+/// The address that a packet came from.
+fn source(headers: &Ipv4Udp) -> Ipv4Addr {
+    let [_, _, _, _, _, _, _, _, _, _, _, _, a, b, c, d, ..] = *headers;
+    Ipv4Addr::new(a, b, c, d)
 }
 
 /// The headers of a packet of a request.

@@ -71,8 +71,8 @@ impl<K> Engine<K> {
         let (mut steps, mut bytes) = (0, 0);
         while steps < MOST_REQUESTS && bytes < MOST_BYTES {
             let step = match self.qp(index).map(|qp| qp.state) {
-                // Others send packets (`remote`).
-                Some(QpState::RTS) if self.qp(index).is_some_and(|qp| qp.remote.is_none()) => self.send(index),
+                // Others send packets (`remote`, `datagram`).
+                Some(QpState::RTS) if self.qp(index).is_some_and(|qp| qp.peer.is_some()) => self.send(index),
                 Some(QpState::ERR) => self.flush(index),
                 _ => Step::Idle,
             };

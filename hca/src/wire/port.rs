@@ -57,8 +57,9 @@ impl Port {
         for _ in 0..MOST_PACKETS {
             let Some((route, bytes)) = socket.receive(buffer)? else { break };
             count += 1;
-            if let Ok((header, payload)) = packet::parse(&route.headers(bytes.len()), bytes) {
-                engine.receive(now, *route.from.ip(), &header, payload);
+            let headers = route.headers(bytes.len());
+            if let Ok((header, payload)) = packet::parse(&headers, bytes) {
+                engine.receive(now, &headers, &header, payload);
             }
         }
         for _ in 0..MOST_PACKETS {

@@ -24,7 +24,7 @@ pub use remote::{Endpoint, Path, Wire};
 use crate::ids::{CqId, MrId, Name, QpId, Remote, SrqId};
 use crate::wire::{
     ARENA, Access, CQ_CI, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_LOG2, Object,
-    RemoteEnd, Reply, SQ_CI, SectionHead, Verb, WORD, word_of,
+    QpType, RemoteEnd, Reply, SQ_CI, SectionHead, Verb, WORD, word_of,
 };
 use adapter::Adapter;
 use hamr::Node;
@@ -54,6 +54,8 @@ pub struct QpPlan {
     pub receives: u32,
     /// Where it takes receive requests, if not from a queue of its own.
     pub srq: Option<SrqId>,
+    /// Of datagrams (UD): the key of those that it takes. It needs no connection.
+    pub qkey: Option<u32>,
     /// How often it asks a peer that has no receive request again, 0 to 6 times; `None`: without an end.
     pub rnr_retry: Option<u8>,
     /// How long its peer waits each time: `min_rnr_timer`, 0 to 31.
@@ -63,7 +65,16 @@ pub struct QpPlan {
 impl QpPlan {
     /// 64 requests of each kind, which complete in one queue; a peer that is not ready is asked without an end, after 0.64 ms.
     pub const fn new(cq: CqId) -> Self {
-        Self { send_cq: cq, receive_cq: cq, sends: 64, receives: 64, srq: None, rnr_retry: None, rnr_timer: 12 }
+        Self {
+            send_cq: cq,
+            receive_cq: cq,
+            sends: 64,
+            receives: 64,
+            srq: None,
+            qkey: None,
+            rnr_retry: None,
+            rnr_timer: 12,
+        }
     }
 }
 
@@ -219,7 +230,8 @@ impl Fabric {
             // Less than 64, both.
             let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
             let rnr_timer = plan.rnr_timer;
-            let base = Object { qp_number, srq, rnr_retry, rnr_timer, ..base };
+            let (qp_type, lkey) = plan.qkey.map_or((QpType::RC, 0), |qkey| (QpType::UD, qkey));
+            let base = Object { qp_type, lkey, qp_number, srq, rnr_retry, rnr_timer, ..base };
             Ok(Object { log2, receive_log2, receive_off, send_cq, receive_cq, ..base })
         });
         made.map(|(id, _)| id.into())

@@ -1,7 +1,7 @@
 //! Connections between adapters: the wire of one, and what the programs of both tell each other of a queue pair.
 
 use super::{Ends, Fabric, FabricError, LIMIT};
-use crate::ids::QpId;
+use crate::ids::{AhId, QpId};
 use crate::wire::{Command, Kind, Object, RemoteEnd, Verb};
 use core::fmt;
 use std::format;
@@ -120,6 +120,26 @@ impl Ends {
 }
 
 impl Fabric {
+    /// Makes a handle of another adapter's address, for datagrams.
+    ///
+    /// # Errors
+    /// No room; this adapter has no wire; it is lost.
+    pub fn address_handle(&self, of: Ipv4Addr) -> Result<AhId, FabricError> {
+        let made = self.create(Kind::ADDRESS_HANDLE, 0, |ends, base| {
+            ends.address.ok_or(FabricError::NoWire)?;
+            Ok(Object { iova: u32::from(of).into(), ..base })
+        });
+        made.map(|(id, _)| id.into())
+    }
+
+    /// Destroys an address handle. Requests that name it fail.
+    ///
+    /// # Errors
+    /// It is of another adapter, or was destroyed; this one is lost.
+    pub fn destroy_address_handle(&self, handle: AhId) -> Result<(), FabricError> {
+        self.0.destroy(Kind::ADDRESS_HANDLE, handle.name())
+    }
+
     /// What the program of another adapter needs to connect a queue pair of its own with this one.
     ///
     /// # Errors

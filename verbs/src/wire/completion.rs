@@ -22,7 +22,7 @@ pub struct CompletionEntry {
     pub qp_number: u32,
     /// The number of the one that sent.
     pub source: u32,
-    /// [`CompletionEntry::WITH_IMM`].
+    /// [`CompletionEntry::WITH_IMM`], [`CompletionEntry::GRH`].
     pub flags: u32,
     /// 0, or 1 + the index of the shared receive queue that the request was in.
     pub srq: u16,
@@ -44,6 +44,8 @@ const _: () = assert!(size_of::<CompletionEntry>() == 64 && offset_of!(Completio
 const _: () = assert!(offset_of!(CompletionEntry, qp) == 40 && offset_of!(CompletionEntry, retired) == 44);
 
 impl CompletionEntry {
+    /// 40 bytes of headers are before the message (`IBV_WC_GRH`).
+    pub const GRH: u32 = 1;
     /// It brings an immediate value (`IBV_WC_WITH_IMM`).
     pub const WITH_IMM: u32 = 2;
 }

@@ -1,8 +1,8 @@
 //! Objects: what the host tells the device, and the adapter, of queues and regions (abi §16.2).
 
 use super::{
-    ARENA, Access, LINE, MAX_COMPLETION_QUEUES, MAX_LOG2, MAX_QUEUE_PAIRS, MAX_REGIONS, MAX_SHARED_RECEIVE_QUEUES,
-    OBJECTS,
+    ARENA, Access, LINE, MAX_ADDRESS_HANDLES, MAX_COMPLETION_QUEUES, MAX_LOG2, MAX_QUEUE_PAIRS, MAX_REGIONS,
+    MAX_SHARED_RECEIVE_QUEUES, OBJECTS,
 };
 use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -21,6 +21,8 @@ impl Kind {
     pub const QUEUE_PAIR: Self = Self(3);
     /// A shared receive queue.
     pub const SHARED_RECEIVE_QUEUE: Self = Self(4);
+    /// An address handle.
+    pub const ADDRESS_HANDLE: Self = Self(5);
 
     /// The first place of the kind, and how many there are.
     const fn places(self) -> (u16, u16) {
@@ -30,6 +32,9 @@ impl Kind {
             Self::QUEUE_PAIR => (MAX_REGIONS + MAX_COMPLETION_QUEUES, MAX_QUEUE_PAIRS),
             Self::SHARED_RECEIVE_QUEUE => {
                 (MAX_REGIONS + MAX_COMPLETION_QUEUES + MAX_QUEUE_PAIRS, MAX_SHARED_RECEIVE_QUEUES)
+            }
+            Self::ADDRESS_HANDLE => {
+                (MAX_REGIONS + MAX_COMPLETION_QUEUES + MAX_QUEUE_PAIRS + MAX_SHARED_RECEIVE_QUEUES, MAX_ADDRESS_HANDLES)
             }
             _ => (0, 0),
         }
@@ -47,14 +52,26 @@ impl Kind {
     }
 }
 
+/// The type of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(transparent)]
+pub struct QpType(pub u8);
+
+impl QpType {
+    /// Reliable, with one peer (RC).
+    pub const RC: Self = Self(0);
+    /// Datagrams (UD; `IBV_QPT_UD`).
+    pub const UD: Self = Self(4);
+}
+
 /// An object. Fields of another kind are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Object {
     /// What it is.
     pub kind: Kind,
-    /// Zero; later: the type of a queue pair. All are reliable and connected (RC).
-    pub reserved: u8,
+    /// The type of a queue pair.
+    pub qp_type: QpType,
     /// Its index among those of its kind.
     pub index: u16,
     /// The ring of sends, of completions or of shared receives, as a power of two.
@@ -71,9 +88,9 @@ pub struct Object {
     pub receive_off: u64,
     /// Bytes of a region.
     pub len: u64,
-    /// Its first address.
+    /// Its first address; of an address handle the IPv4 address of an adapter.
     pub iova: u64,
-    /// Its key, local and remote: the low byte is its index.
+    /// Its key, local and remote: the low byte is its index. Of a queue pair of datagrams: the key of those that it takes.
     pub lkey: u32,
     /// What may be done with it.
     pub access: Access,
@@ -134,8 +151,10 @@ impl Object {
                     && (self.srq != 0 || ring(self.receive_off, self.receive_log2, LINE))
                     && self.rnr_retry <= Self::FOR_EVER
                     && self.rnr_timer < 32
+                    && [QpType::RC, QpType::UD].contains(&self.qp_type)
             }
             Kind::SHARED_RECEIVE_QUEUE => ring(self.off, self.log2, LINE),
+            Kind::ADDRESS_HANDLE => u32::try_from(self.iova).is_ok(),
             _ => false,
         }
     }
