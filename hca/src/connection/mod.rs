@@ -12,6 +12,9 @@ mod psn;
 mod requester;
 mod responder;
 
+#[cfg(test)]
+mod tests;
+
 pub use psn::Psn;
 pub use requester::{Class, Requester, Segment};
 pub use responder::{Arrival, Reply, Responder};

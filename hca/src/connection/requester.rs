@@ -304,7 +304,7 @@ impl<M> Requester<M> {
     /// # Errors
     /// It was sent often enough: of the oldest request, and of the connection.
     pub fn expire(&mut self, now: u64) -> Result<(), WcStatus> {
-        if !self.deadline.is_some_and(|deadline| deadline <= now) {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
             return Ok(());
         }
         if self.retries >= self.path.retry {

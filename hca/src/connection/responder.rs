@@ -195,7 +195,7 @@ impl Responder {
     }
 
     /// The next answer to send.
-    pub fn next(&mut self) -> Option<Reply> {
+    pub fn pop(&mut self) -> Option<Reply> {
         self.replies.pop_front()
     }
 

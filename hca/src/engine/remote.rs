@@ -229,7 +229,7 @@ impl<K> Engine<K> {
         if !self.is_ready(index) && !responder.has_refused() {
             return false;
         }
-        let Some(reply) = responder.next() else { return false };
+        let Some(reply) = responder.pop() else { return false };
         let (number, msn) = (remote.number, responder.msn());
         let header = |operation, is_first, is_last, psn: Psn, syndrome| {
             let acknowledge = Acknowledge { syndrome, msn };
