@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SOON, open};
+use common::{SOON, conforms, open};
 use hamr::Node;
 use hamr_verbs::handlers::ping_pong;
 use hamr_verbs::host::{Fabric, FabricError, Path, QpPlan, Region, Wire};
@@ -65,6 +65,11 @@ fn play([a, b]: &[Side; 2], count: u64) {
 }
 
 #[test]
+fn queue_pairs_conform() {
+    conforms("shm", &Wire::udp([127, 92, 0, 4].into()));
+}
+
+#[test]
 fn two_devices_play_ping_pong_over_packets() {
     play(&pair(["shm", "shm"], [[127, 0, 0, 1], [127, 0, 0, 2]], None), 200);
 }
@@ -90,12 +95,15 @@ fn what_no_wire_allows_is_refused() {
         Path { timeout: 32, ..path },
         Path { retry: 8, ..path },
     ] {
-        assert!(matches!(other.fabric.connect_remote(other.qp, &endpoint, &path), Err(FabricError::Refused(_))));
+        let refused = other.fabric.connect_remote(other.qp, &endpoint, &path);
+        assert!(matches!(refused, Err(FabricError::Refused(_))), "{path:?}: {refused:?}");
     }
-    // It may be connected with itself, over the wire.
+    // It may be connected with itself, over the wire; once.
     other.fabric.connect_remote(other.qp, &endpoint, &path).expect("it is open");
-    assert!(matches!(other.fabric.connect_remote(other.qp, &endpoint, &path), Err(FabricError::Refused(_))));
-    assert!(matches!(other.fabric.connect(other.qp, other.qp), Err(FabricError::Refused(_))));
+    let again = other.fabric.connect_remote(other.qp, &endpoint, &path);
+    assert!(matches!(again, Err(FabricError::Refused(_))), "{again:?}");
+    let again = other.fabric.connect(other.qp, other.qp);
+    assert!(matches!(again, Err(FabricError::Refused(_))), "{again:?}");
     // Its address is taken, and one of other machines is not given by mistake.
     for wire in [wire, Wire::udp([192, 0, 2, 1].into())] {
         assert!(Fabric::open_with(&open("shm", 1 << 20), &wire).is_err());

@@ -5,7 +5,7 @@ use crate::ids::{AhId, QpId};
 use crate::wire::{Command, Kind, Object, RemoteEnd, Verb};
 use core::fmt;
 use std::format;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::string::{String, ToString};
@@ -104,18 +104,19 @@ impl Default for Path {
 }
 
 /// Numbers of 24 bits begin random, so that who does not see packets cannot forge one.
-fn random(ends: &Ends, index: u16, what: u8) -> u32 {
-    ends.keys.hash_one((index, what)) as u32 & 0xFF_FFFF
+fn random(ends: &Ends, of: impl Hash) -> u32 {
+    ends.keys.hash_one(of) as u32 & 0xFF_FFFF
 }
 
 impl Ends {
     /// The number of a queue pair: its low byte is the index. 0 and 1 are of the network's own queue pairs.
     pub(super) fn qp_number(&self, index: u16) -> u32 {
-        random(self, index, 0) & 0xFF_FF00 | 0x10_0000 | u32::from(index)
+        random(self, index) & 0xFF_FF00 | 0x10_0000 | u32::from(index)
     }
 
-    fn psn(&self, index: u16) -> u32 {
-        random(self, index, 1)
+    /// Another one in each generation, so that packets of an earlier one come to nothing.
+    fn psn(&self, qp: QpId) -> u32 {
+        random(self, (qp.index, qp.generation))
     }
 }
 
@@ -149,7 +150,7 @@ impl Fabric {
         let ends = state.ends.as_ref().ok_or(FabricError::Lost)?;
         ends.live(Kind::QUEUE_PAIR, qp.name())?;
         let address = ends.address.ok_or(FabricError::NoWire)?;
-        Ok(Endpoint { address, qp_number: ends.qp_number(qp.index()), psn: ends.psn(qp.index()) })
+        Ok(Endpoint { address, qp_number: ends.qp_number(qp.index()), psn: ends.psn(qp) })
     }
 
     /// Connects a queue pair with one of another adapter. That one is to be connected with this one as well; what is sent before
@@ -161,7 +162,7 @@ impl Fabric {
         self.0.with(|ends, adapter| {
             ends.live(Kind::QUEUE_PAIR, qp.name())?;
             ends.address.ok_or(FabricError::NoWire)?;
-            let (address, own_psn) = (with.address.octets(), ends.psn(qp.index()));
+            let (address, own_psn) = (with.address.octets(), ends.psn(qp));
             let &Path { mtu, timeout, retry } = path;
             let &Endpoint { qp_number, psn, .. } = with;
             let remote = RemoteEnd { address, qp_number, psn, own_psn, mtu, timeout, retry, reserved: 0 };
