@@ -406,9 +406,7 @@ proptest! {
         };
         for (id, (what, qp, long)) in (0..).zip(acts) {
             match what {
-                0 | 1 => if bench.receive_shared(id, &[bench.part(0, 3 * SLICE)]).is_ok() {
-                    posted.push(id);
-                },
+                0 | 1 => posted.extend(bench.receive_shared(id, &[bench.part(0, 3 * SLICE)]).ok().map(|()| id)),
                 2 | 3 => {
                     let sge = [bench.part(SLICE, long * SLICE)];
                     let _ = bench.post(2 + qp, &SendWr::send(id, &sge));

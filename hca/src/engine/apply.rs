@@ -18,7 +18,7 @@
 //! A requester over packets has [`Engine::get`] for what it sends, and [`Engine::put`] for what it has read.
 
 use super::Engine;
-use super::objects::Outcome;
+use super::outcome::Outcome;
 use core::sync::atomic::{Ordering, fence};
 use hamr_comm::abi::window::{AtomicOp, OutOfWindow};
 use hamr_verbs::ring::Ring;

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::apply::Source;
+use super::outcome::Outcome;
 use super::send::Request;
 use crate::packet::{self, Deth, Header, Ipv4Udp, MASK, Opcode, Operation};
 use hamr_verbs::wire::{QpState, WcOpcode, WcStatus};
@@ -60,13 +61,13 @@ impl<K> Engine<K> {
         if let Some(datagrams) = self.qp_mut(index).and_then(|qp| qp.datagrams.as_mut()) {
             datagrams.psn = own.psn.wrapping_add(1) & MASK;
         }
-        self.complete_send(index, id, is_signaled, &super::objects::Outcome::of(completion));
+        self.complete_send(index, id, is_signaled, &Outcome::of(completion));
         Some(to)
     }
 
     /// Takes a datagram, if a queue pair has its number and key, and a receive request with room for it.
     pub(super) fn take_datagram(&mut self, headers: &Ipv4Udp, header: &Header, payload: &[u8]) {
-        let has_key = |own: super::datagram::Datagrams| own.qkey == header.deth.qkey;
+        let has_key = |own: Datagrams| own.qkey == header.deth.qkey;
         let index = self.queue_pairs.iter().position(|qp| {
             let qp = qp.as_ref().filter(|qp| qp.number == header.to && qp.state == QpState::RTS);
             qp.and_then(|qp| qp.datagrams).is_some_and(has_key)

@@ -8,6 +8,7 @@ mod apply;
 mod apply_tests;
 mod datagram;
 mod objects;
+mod outcome;
 mod remote;
 mod respond;
 mod send;

@@ -3,13 +3,13 @@
 use super::Engine;
 use super::apply::Receive;
 use super::datagram::Datagrams;
+use super::outcome::Outcome;
 use super::remote::Remote;
 use super::send::Progress;
 use hamr_comm::abi::window::OutOfWindow;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::wire::{
-    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, QpType, Reply, SQ_CI, WORD, WcOpcode,
-    WcStatus, word_of,
+    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, QpType, Reply, SQ_CI, WORD, word_of,
 };
 use zerocopy::IntoBytes;
 
@@ -66,21 +66,6 @@ pub(super) struct QueuePair {
     pub(super) progress: Option<Progress>,
     /// The receive request of a message that has not ended.
     pub(super) receiving: Option<Receive>,
-}
-
-/// What a completion says of a request.
-pub(super) struct Outcome {
-    pub(super) status: WcStatus,
-    pub(super) opcode: WcOpcode,
-    pub(super) length: u32,
-    pub(super) immediate: Option<u32>,
-}
-
-impl Outcome {
-    /// Success of no bytes.
-    pub(super) fn of(opcode: WcOpcode) -> Self {
-        Self { status: WcStatus::SUCCESS, opcode, length: 0, immediate: None }
-    }
 }
 
 /// The place of a new object.

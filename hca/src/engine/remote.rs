@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::apply::{Ranges, Sink, Source};
-use super::objects::{Outcome, QueuePair};
+use super::outcome::Outcome;
 use super::send::{Local, Request};
 use crate::connection::{Class, Path, Psn, Reply, Requester, Responder, Segment};
 use crate::packet::{self, Acknowledge, AtomicEth, Header, Ipv4Udp, Opcode, Operation, Reth, Syndrome};
@@ -40,7 +40,7 @@ impl<K> Engine<K> {
     pub(super) fn connect_remote(&mut self, index: u16, end: &RemoteEnd) -> Result<(), Answer> {
         let index = usize::from(index);
         let qp = self.qp_mut(index).filter(|qp| qp.state == QpState::INIT).ok_or(Answer::STATE)?;
-        let &mut QueuePair { rnr_retry, rnr_timer, .. } = qp;
+        let (rnr_retry, rnr_timer) = (qp.rnr_retry, qp.rnr_timer);
         let path = Path { mtu: end.mtu.into(), timeout: end.timeout, retry: end.retry, rnr_retry, rnr_timer };
         let numbers = [end.qp_number, end.psn, end.own_psn];
         if !path.is_valid() || end.reserved != 0 || numbers.iter().any(|number| *number > packet::MASK) {
@@ -65,8 +65,11 @@ impl<K> Engine<K> {
         }
         let from = source(headers);
         let is_from = |remote: &Remote| remote.to == from;
-        let is_its = |qp: &QueuePair| qp.number == header.to && qp.remote.as_deref().is_some_and(is_from);
-        let Some(index) = self.queue_pairs.iter().position(|qp| qp.as_ref().is_some_and(is_its)) else { return };
+        let index = self.queue_pairs.iter().position(|qp| {
+            let qp = qp.as_ref().filter(|qp| qp.number == header.to);
+            qp.and_then(|qp| qp.remote.as_deref()).is_some_and(is_from)
+        });
+        let Some(index) = index else { return };
         self.with_remote(index, |this, remote| {
             if header.opcode.is_request() {
                 this.respond(index, remote, header, payload);

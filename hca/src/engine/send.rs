@@ -3,7 +3,7 @@
 
 use super::Engine;
 use super::apply::{Nak, Ranges, SLICE, Sink, Source};
-use super::objects::Outcome;
+use super::outcome::Outcome;
 use crate::connection::rnr_delay;
 use hamr_comm::abi::window::AtomicOp;
 use hamr_verbs::ring::Ring;

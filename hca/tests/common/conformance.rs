@@ -125,9 +125,9 @@ fn connect(fabric: &Fabric, [a, b]: [QpId; 2]) {
     }
 }
 
-type Row = (&'static str, fn(&Players<'_>));
+type Body = fn(&Players<'_>);
 
-const ROWS: &[Row] = &[
+const ROWS: &[(&str, Body)] = &[
     ("test_qp_ex_rc_send", |p| {
         p.put(0, 0, b"hellohel");
         p.receive(1, 1, p.part(1, 64, 100));
@@ -257,7 +257,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Rows of a second player whose region has these rights only.
-const RIGHTS_ROWS: &[(&str, Access, fn(&Players<'_>))] = &[
+const RIGHTS_ROWS: &[(&str, Access, Body)] = &[
     ("test_atomic_invalid_mr_access", Access(7), |p| {
         p.post(p.work(1, Opcode::FETCH_ADD));
         p.fails(1, WcStatus::REM_ACCESS_ERR);
@@ -273,7 +273,7 @@ const RIGHTS_ROWS: &[(&str, Access, fn(&Players<'_>))] = &[
     }),
 ];
 
-fn run(node: &Node, fabric: &Fabric, name: &str, rights: Access, has_srq: bool, body: fn(&Players<'_>)) {
+fn run(node: &Node, fabric: &Fabric, name: &str, rights: Access, has_srq: bool, body: Body) {
     println!("{name}");
     let players = Players::new(node, fabric, rights, has_srq);
     body(&players);
