@@ -452,7 +452,6 @@ proptest! {
         let (qp, cq) = (verbs.queue_pair(section.id(0)).expect("there"), verbs.completion_queue(section.id(0)).expect("there"));
         let part = |at, len| Sge { addr: region.iova + at, len, lkey: LKEY };
         let there = Remote { addr: 77, rkey: 7 };
-        let mut posted = 0_u64;
         let (mut packet, mut expected, mut now) = (Vec::new(), psn, 1);
         let not_its_own = || {
             let ring = section.objects[1].off;
@@ -463,16 +462,15 @@ proptest! {
                 bytes
             })
         };
-        for (number, lie) in lies.iter().enumerate() {
+        for (posted, lie) in (0_u64..).zip(&lies) {
             // All that a connection may wait for.
             let _ = qp.receive(posted, &[part(0, 300), part(500, 300)]);
-            let _ = match number % 4 {
+            let _ = match posted % 4 {
                 0 => qp.post(&SendWr::read(posted, &[part(1000, 600)], there)),
                 1 => qp.post(&SendWr::fetch_add(posted, part(2000, 8), there, 1)),
                 2 => qp.post(&SendWr::inline(posted, &[1; 50])),
                 _ => qp.post(&SendWr::write(posted, &[part(0, 700)], there)),
             };
-            posted += 1;
             let before = not_its_own();
             let Some(opcode) = Opcode::parse(lie.opcode) else { continue };
             let base = if opcode.is_request() == lie.of_request { expected } else { own_psn };
