@@ -1,5 +1,5 @@
-//! Two adapters without sockets or a clock: the same script over one adapter and over packets that are lost, repeated, reordered
-//! and damaged; and packets of a peer that breaks the rules.
+//! Two adapters without sockets or a clock: the same script over one adapter and over packets that are lost, repeated,
+//! reordered and damaged; and packets of a peer that breaks the rules.
 
 mod bench;
 
@@ -210,8 +210,8 @@ impl Random {
     }
 }
 
-/// What is where in a half: what is sent and read by the peer; what is received; what the peer writes; what is read; what atomics
-/// of the peer change; what these find.
+/// What is where in a half: what is sent and read by the peer; what is received; what the peer writes; what is read;
+/// what atomics of the peer change; what these find.
 const SOURCE: u64 = 0;
 const RECEIVED: u64 = 8 << 10;
 const WRITTEN: u64 = 16 << 10;

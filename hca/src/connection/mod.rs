@@ -1,9 +1,9 @@
-//! The two ends of a reliable connection (RC), without memory, sockets or a clock: which packet is next, which one was expected,
-//! what is sent again and when. The engine moves the bytes.
+//! The two ends of a reliable connection (RC), without memory, sockets or a clock: which packet is next, which one was
+//! expected, what is sent again and when. The engine moves the bytes.
 //!
 //! ```text
-//! requester   acknowledged <= cursor <= next: packets before `acknowledged` are done, those before `cursor` are on their way,
-//!             and a loss puts `cursor` back (go-back-N)
+//! requester   acknowledged <= cursor <= next: packets before `acknowledged` are done,
+//!             those before `cursor` are on their way, and a loss puts it back (go-back-N)
 //! responder   packets before `expected` are done; one behind it shows a gap
 //! ```
 //! Times are in nanoseconds from any begin. Sources: InfiniBand Architecture Specification 1.4, section 9.7.
@@ -19,7 +19,8 @@ pub use psn::Psn;
 pub use requester::{Class, Requester, Segment};
 pub use responder::{Arrival, Reply, Responder};
 
-/// Packets of a message at most, and half of the numbers that a window may span: fewer than the sign of a difference allows.
+/// Packets of a message at most, and half of the numbers that a window may span: fewer than the sign of a difference
+/// allows.
 const MOST_PACKETS: u64 = 1 << 22;
 /// READs and atomics of a connection without an answer at most, each way.
 pub const MOST_READS: usize = 16;

@@ -245,8 +245,8 @@ impl<M> Requester<M> {
         Ok(())
     }
 
-    /// The place of a packet of an answer with so many bytes, in the message of the oldest request that is not done then. `None`:
-    /// it is not the one that is waited for.
+    /// The place of a packet of an answer with so many bytes, in the message of the oldest request that is not done
+    /// then. `None`: it is not the one that is waited for.
     pub fn answer(&mut self, now: u64, psn: Psn, class: Class, bytes: u64, is_last: bool) -> Option<u64> {
         let open = self.open.iter().find(|open| open.awaits_answer())?;
         let awaited = open.awaited();

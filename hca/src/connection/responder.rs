@@ -172,8 +172,8 @@ impl Responder {
         self.acknowledge(self.expected.before(), Syndrome::ACK);
     }
 
-    /// A READ came again: its answer is sent again from there on, if it is of packets that came before. Its range is checked when
-    /// it is read.
+    /// A READ came again: its answer is sent again from there on, if it is of packets that came before. Its range is
+    /// checked when it is read.
     pub fn duplicate_read(&mut self, psn: Psn, range: Reth) {
         let packets = self.path.packets(range.length.into()) as u32;
         if !self.can_answer(range.length) || psn.plus(packets).since(self.expected) > 0 {

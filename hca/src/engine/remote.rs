@@ -1,4 +1,5 @@
-//! Connections with queue pairs of other adapters: which packet a queue pair sends next, and what comes to one that has asked.
+//! Connections with queue pairs of other adapters: which packet a queue pair sends next, and what comes to one that has
+//! asked.
 
 use super::Engine;
 use super::apply::{Ranges, Sink, Source};
@@ -58,7 +59,8 @@ impl<K> Engine<K> {
         Ok(())
     }
 
-    /// Takes a packet that was checked, and came behind these headers. One that no queue pair expects from this address is dropped.
+    /// Takes a packet that was checked, and came behind these headers. One that no queue pair expects from this address
+    /// is dropped.
     pub fn receive(&mut self, now: u64, headers: &Ipv4Udp, header: &Header, payload: &[u8]) {
         if header.opcode.is_datagram {
             return self.take_datagram(headers, header, payload);

@@ -40,8 +40,8 @@ impl Route {
 
 /// The check value of a packet without it, behind these headers.
 ///
-/// Eight bytes of ones stand for the local routing header; type of service, time to live, both checksums and the fifth byte of
-/// the packet count as ones. The bytes of the result are little-endian on the wire.
+/// Eight bytes of ones stand for the local routing header; type of service, time to live, both checksums and the fifth
+/// byte of the packet count as ones. The bytes of the result are little-endian on the wire.
 pub fn icrc(headers: &Ipv4Udp, packet: &[u8]) -> u32 {
     /// The value of a hasher that has seen the eight bytes.
     const SEED: u32 = 0x2144_DF1C;

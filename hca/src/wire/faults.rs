@@ -1,4 +1,5 @@
-//! A wire that loses, repeats, reorders and damages what is sent, by a seed: over queues in tests, and before any real wire.
+//! A wire that loses, repeats, reorders and damages what is sent, by a seed: over queues in tests, and before any real
+//! wire.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -47,7 +47,8 @@ impl Port {
         Ok(Some(Self { socket, faults: faults.map(Faults::new), packet, buffer }))
     }
 
-    /// Gives an engine packets that have come, and sends what it has to send. How many there were; a timer that was due counts.
+    /// Gives an engine packets that have come, and sends what it has to send. How many there were; a timer that was due
+    /// counts.
     ///
     /// # Errors
     /// The socket has ended.

@@ -1,8 +1,8 @@
 //! RoCEv2 over a UDP socket, between adapters of this kind.
 //!
-//! A check value covers the number of the IPv4 packet, which a program neither gives nor learns. Linux gives zero to a socket
-//! that is not connected and may not fragment: so this wire sends, and so it expects. Stock peers count the number, and need a
-//! wire of whole frames.
+//! A check value covers the number of the IPv4 packet, which a program neither gives nor learns. Linux gives zero to a
+//! socket that is not connected and may not fragment: so this wire sends, and so it expects. Stock peers count the
+//! number, and need a wire of whole frames.
 
 use crate::packet::{OVERHEAD, PORT, Route};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -17,8 +17,8 @@ pub enum Wire {
     /// Nothing: both ends of each connection are queue pairs of its own.
     #[default]
     Own,
-    /// RoCEv2 over port 4791 of an address. RoCEv2 has no authentication: who can send from a peer's address can write what that
-    /// peer may.
+    /// RoCEv2 over port 4791 of an address. RoCEv2 has no authentication: who can send from a peer's address can write
+    /// what that peer may.
     Udp {
         /// An IPv4 address of this machine: one adapter each.
         address: Ipv4Addr,
@@ -153,8 +153,8 @@ impl Fabric {
         Ok(Endpoint { address, qp_number: ends.qp_number(qp.index()), psn: ends.psn(qp) })
     }
 
-    /// Connects a queue pair with one of another adapter. That one is to be connected with this one as well; what is sent before
-    /// comes late.
+    /// Connects a queue pair with one of another adapter. That one is to be connected with this one as well; what is
+    /// sent before comes late.
     ///
     /// # Errors
     /// It is connected, or of another adapter; this one has no wire; the path cannot be; the adapter is lost.
