@@ -13,7 +13,7 @@ use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::window::{OutOfWindow, Window, Word};
 
 /// Private words of a side.
-pub const WORDS: usize = 512;
+pub const WORDS: usize = 768;
 
 #[cfg(hamr_bare)]
 static SIDE: Side = Side::new();

@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match hamr_hca::server::run() {
+    let port = hamr_hca::wire::port::Port::from_arguments(std::env::args().skip(1));
+    match port.and_then(hamr_hca::server::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("hamr-hca: {why}");

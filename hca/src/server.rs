@@ -1,6 +1,7 @@
 //! The adapter's process: it polls, until its host closes the socket or begins another epoch.
 
 use crate::engine::Engine;
+use crate::wire::port::Port;
 use hamr::link::WindowFile;
 use hamr_comm::abi::preamble::{PREAMBLE_BYTES, word};
 use hamr_comm::abi::window::{Shared, Window};
@@ -10,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
+use std::time::Instant;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Rounds between two looks at the socket and the epoch.
@@ -22,11 +24,11 @@ const PAGE: u64 = 4096;
 /// Why there is no adapter, for people.
 pub type ServeError = Box<dyn std::error::Error>;
 
-/// Serves the section that a host gives on standard input.
+/// Serves the section that a host gives on standard input, with a wire to other adapters.
 ///
 /// # Errors
 /// No host has started this program; the window cannot be mapped.
-pub fn run() -> Result<(), ServeError> {
+pub fn run(port: Option<Port>) -> Result<(), ServeError> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
     let (greeting, window) = greet(&socket)?;
     rustix::thread::set_no_new_privs(true)?;
@@ -37,7 +39,7 @@ pub fn run() -> Result<(), ServeError> {
     section.word(HCA_EPOCH)?.store(greeting.epoch);
     section.word(HCA_STATE)?.publish(1);
     answer(&socket, &own_greeting(&greeting))?;
-    serve(&socket, &page, Engine::new(section), greeting.epoch)
+    serve(&socket, &page, Engine::new(section), port, greeting.epoch)
 }
 
 fn own_greeting(greeting: &Greeting) -> Greeting {
@@ -74,8 +76,17 @@ fn answer(socket: &OwnedFd, message: &(impl IntoBytes + zerocopy::Immutable)) ->
     rustix::net::send(socket, message.as_bytes(), flags).map(|_| ())
 }
 
-fn serve(socket: &OwnedFd, page: &Window<Shared>, mut engine: Engine<Shared>, epoch: u32) -> Result<(), ServeError> {
+fn serve(
+    socket: &OwnedFd,
+    page: &Window<Shared>,
+    mut engine: Engine<Shared>,
+    mut port: Option<Port>,
+    epoch: u32,
+) -> Result<(), ServeError> {
     let (mut rounds, mut idle) = (0_u32, 0_u32);
+    let begin = Instant::now();
+    let clock = || u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let mut now = 0;
     loop {
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(LOOK) {
@@ -83,8 +94,13 @@ fn serve(socket: &OwnedFd, page: &Window<Shared>, mut engine: Engine<Shared>, ep
             if page.word(word::EPOCH)?.load() != epoch || !obey(socket, &mut engine)? {
                 return Ok(());
             }
+            now = clock();
         }
-        idle = if engine.round() == 0 { idle.saturating_add(1) } else { 0 };
+        let mut work = engine.round(now);
+        if let Some(port) = &mut port {
+            work += port.serve(&mut engine, clock())?;
+        }
+        idle = if work == 0 { idle.saturating_add(1) } else { 0 };
         if idle >= PATIENCE {
             std::thread::yield_now();
         } else if idle != 0 {

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{goes_on_without_its_host, is_gone, open, pair};
+use common::{conforms, goes_on_without_its_host, is_gone, open, pair};
+
+use hamr_verbs::host::Wire;
 
 #[test]
 fn a_handler_on_riscv64_sends_in_one_epoch_and_the_next() {
@@ -13,6 +15,11 @@ fn a_handler_on_riscv64_sends_in_one_epoch_and_the_next() {
     node.restart().expect("it begins another epoch");
     assert!(is_gone(process));
     pair(&node).sends(&node, 1000);
+}
+
+#[test]
+fn queue_pairs_conform() {
+    conforms("qemu:riscv64", &Wire::Own);
 }
 
 #[test]

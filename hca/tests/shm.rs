@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{SOON, goes_on_without_its_host, is_gone, open, pair, runtime};
+use common::{SOON, conforms, goes_on_without_its_host, is_gone, open, pair, runtime};
 use hamr::{CallError, Image, Options};
 use hamr_comm::abi::status::Status;
 use hamr_verbs::handlers::{post_one, send_all, take_all};
-use hamr_verbs::host::{Fabric, FabricError, QpPlan};
+use hamr_verbs::host::{Fabric, FabricError, QpPlan, Wire};
 use hamr_verbs::wire::Access;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Instant;
@@ -43,6 +43,11 @@ fn a_handler_sends_through_an_adapter() {
     assert!(is_gone(process));
     assert_eq!(node.sync(take_all::with(pair.cq)).expect("valid"), None);
     assert!(matches!(pair.region.put(0, &[1]), Err(FabricError::Lost)));
+}
+
+#[test]
+fn queue_pairs_conform() {
+    conforms("shm", &Wire::Own);
 }
 
 /// H11: a restart closes; ids of the old epoch are refused in the next, which starts with zeros.

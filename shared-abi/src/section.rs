@@ -57,7 +57,7 @@ pub struct Section {
 const _: () = assert!(size_of::<Section>() == 32 && offset_of!(Section, len) == 16);
 
 /// Bytes at the front of a section VERBS that an offer zeroes: its pages and its objects.
-pub const VERBS_FRONT: u64 = 0x9000;
+pub const VERBS_FRONT: u64 = 0xA000;
 
 impl Section {
     /// An unused entry.

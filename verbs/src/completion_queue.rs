@@ -8,8 +8,9 @@ use crate::error::VerbsError;
 use crate::ids::CqId;
 use crate::memory::Memory;
 use crate::ring::Ring;
+use crate::shared_receive_queue::retire;
 use crate::verbs::Verbs;
-use crate::wire::{CQ_CI, CQ_STATE, CompletionEntry, FabricState, Kind, Opcode, WcStatus, word_of};
+use crate::wire::{CQ_CI, CQ_STATE, CompletionEntry, FabricState, Kind, WcOpcode, WcStatus, word_of};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The outcome of a work request.
@@ -19,12 +20,16 @@ pub struct Completion {
     pub id: u64,
     /// The outcome. Of a failed request nothing else is valid.
     pub status: WcStatus,
-    /// [`Opcode::WC_SEND`] or [`Opcode::WC_RECV`].
-    pub opcode: Opcode,
-    /// Bytes received.
+    /// What it was.
+    pub opcode: WcOpcode,
+    /// Bytes received, read, or written by a write that brought an immediate value.
     pub bytes: u32,
+    /// The immediate value that came with it.
+    pub immediate: Option<u32>,
     /// The index of the queue pair.
     pub qp: u16,
+    /// Of a receive: the number of the queue pair that sent.
+    pub source: u32,
 }
 
 /// A completion queue, open for the time of a call (see the module).
@@ -71,8 +76,10 @@ impl<M: Memory> CompletionQueue<'_, M> {
         memory.keep(self.position, next);
         // Behind the copy of the entry, whose place it gives back.
         memory.publish(word_of(CQ_CI, self.index), next)?;
-        let CompletionEntry { id, status, opcode, length, qp, .. } = entry;
-        if is_known { Ok(Some(Completion { id, status, opcode, bytes: length, qp })) } else { Err(VerbsError::Corrupt) }
+        let CompletionEntry { id, status, opcode, length: bytes, qp, source, .. } = entry;
+        let immediate = (entry.flags & CompletionEntry::WITH_IMM != 0).then_some(entry.immediate);
+        let found = Completion { id, status, opcode, bytes, immediate, qp, source };
+        if is_known { Ok(Some(found)) } else { Err(VerbsError::Corrupt) }
     }
 
     fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {
@@ -83,24 +90,38 @@ impl<M: Memory> CompletionQueue<'_, M> {
         }
     }
 
-    /// Frees the entries of the queue pair that are done. False: it has not so many.
+    /// Frees the entries of the queue that are done. False: it has not so many.
     fn take_in(&self, entry: &CompletionEntry) -> bool {
-        let Some(words) = self.verbs.qp_words(entry.qp) else { return false };
-        let [key, sent, sent_retired, received, received_retired] = words;
-        let (posted, retired) = match entry.opcode {
-            Opcode::WC_SEND => (sent, sent_retired),
-            Opcode::WC_RECV => (received, received_retired),
-            _ => return false,
-        };
+        let (verbs, retired) = (self.verbs, entry.retired);
         let load = |word: &AtomicU32| word.load(Ordering::Relaxed);
-        // Of a post that was ended the position is not yet stepped.
-        let (done, most) = (entry.retired.wrapping_sub(load(retired)), load(posted).wrapping_sub(load(retired)));
-        let is_known = load(key) != 0 && done != 0 && done <= most.wrapping_add(1);
-        // Taken in twice: the first time was ended.
-        let is_again = load(key) != 0 && done == 0;
-        if is_known {
-            self.verbs.memory.keep(retired, entry.retired);
+        if !entry.opcode.is_send() && !entry.opcode.is_receive() {
+            return false;
         }
-        is_known || is_again
+        if let Some(srq) = entry.srq.checked_sub(1) {
+            let Some(words) = verbs.srq_words(srq).filter(|_| entry.opcode.is_receive()) else { return false };
+            return match load(&words[0]) {
+                0 => false,
+                key if key == u32::from(entry.generation) => retire(verbs.memory, words, retired.wrapping_sub(1)),
+                // Of a queue that was there before: it frees nothing.
+                _ => true,
+            };
+        }
+        let Some([key, sent, sent_retired, received, received_retired]) = verbs.qp_words(entry.qp) else {
+            return false;
+        };
+        let (posted, free) = if entry.opcode.is_send() { (sent, sent_retired) } else { (received, received_retired) };
+        // Of a post that was ended the position is not yet stepped.
+        let (done, most) = (retired.wrapping_sub(load(free)), load(posted).wrapping_sub(load(free)).wrapping_add(1));
+        match load(key) {
+            0 => false,
+            key if key != u32::from(entry.generation) => true,
+            // Taken in twice: the first time was ended.
+            _ if done == 0 => true,
+            _ if done <= most => {
+                verbs.memory.keep(free, retired);
+                true
+            }
+            _ => false,
+        }
     }
 }

@@ -11,7 +11,7 @@ pub enum VerbsError {
     NoFabric,
     /// The adapter is gone. What was posted may have happened or not.
     HcaLost,
-    /// The object is of another device or epoch, or there is none.
+    /// The object is of another device or epoch, there is none, or the host has reset or destroyed it.
     Stale,
     /// The ring is full: poll completions first.
     Full,
@@ -25,6 +25,8 @@ pub enum VerbsError {
     State(u32),
     /// The completion queue has overrun: completions are missing.
     Overrun,
+    /// There is no such request: an immediate value of a read, a receive request of a queue pair that takes from a shared queue.
+    Unsupported,
     /// The host, or the adapter, wrote what it may not write.
     Corrupt,
 }
@@ -49,6 +51,7 @@ impl From<VerbsError> for Fault {
             VerbsError::State(state) => (7, state),
             VerbsError::Overrun => (8, 0),
             VerbsError::Corrupt => (9, 0),
+            VerbsError::Unsupported => (10, 0),
         };
         Self::new(Status::VERBS, [kind, number.into(), 0])
     }

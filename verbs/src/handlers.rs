@@ -1,7 +1,10 @@
 //! Handlers that send and receive, for tests and examples: inline, so that they do not wait, but poll.
 
-use crate::{CqId, MrId, QpId, QueuePair, SendWr, Verbs, VerbsError};
-use hamr_comm::{Context, Fault, offload};
+use crate::wire::Opcode;
+use crate::{CqId, MrId, QpId, QueuePair, Remote, SendWr, SrqId, Verbs, VerbsError};
+#[cfg(target_has_atomic = "64")]
+use hamr_comm::abi::window::AtomicOp;
+use hamr_comm::{Context, Fault, Migratable, offload};
 
 /// Polls without a completion before a handler gives up.
 const PATIENCE: u32 = 2_000_000_000;
@@ -63,4 +66,188 @@ pub fn take_all(cx: &mut Context, cq: CqId) -> Result<Option<u32>, Fault> {
             Err(e) => return Err(e.into()),
         }
     }
+}
+
+/// The ping-pong of paper 002: sends messages of eight bytes to another device and waits for each to come back, or sends back
+/// what comes (`serves`). Returns how many came as they were sent.
+#[offload]
+pub fn ping_pong(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, count: u64, serves: bool) -> Result<u64, Fault> {
+    let verbs = Verbs::of(cx)?;
+    let (qp, cq, region) = (verbs.queue_pair(qp)?, verbs.completion_queue(cq)?, verbs.region(region)?);
+    let (out, back) = (region.part(0..8)?, region.part(8..16)?);
+    const RECEIVE: u64 = 1;
+    const SEND: u64 = 2;
+    qp.receive(RECEIVE, &[back])?;
+    let mut good = 0;
+    for number in 0..count {
+        if !serves {
+            region.copy_in(0, &number.to_le_bytes())?;
+            qp.post(&SendWr::send(SEND, &[out]))?;
+        }
+        let mut patience = PATIENCE;
+        loop {
+            match cq.poll()? {
+                Some(found) if found.status.0 != 0 => return Err(Fault::msg("a request has failed")),
+                Some(found) if found.id == RECEIVE => break,
+                // A send.
+                Some(_) => {}
+                None if patience == 0 => return Err(Fault::msg("no completion came")),
+                None => patience -= 1,
+            }
+            core::hint::spin_loop();
+        }
+        let mut came = [0; 8];
+        region.copy_out(8, &mut came)?;
+        good += u64::from(came == number.to_le_bytes());
+        // Before the answer: the peer finds a receive request.
+        qp.receive(RECEIVE, &[back])?;
+        if serves {
+            region.copy_in(0, &came)?;
+            qp.post(&SendWr::send(SEND, &[out]))?;
+        }
+    }
+    Ok(good)
+}
+
+/// A part of a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
+pub struct Part {
+    /// The region.
+    pub region: MrId,
+    /// Its first byte.
+    pub at: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// A request to move data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
+pub struct Work {
+    /// Its number.
+    pub id: u64,
+    /// Its opcode ([`Opcode`]), without immediate values.
+    pub opcode: u32,
+    /// The near end.
+    pub local: Part,
+    /// Added to the key of that.
+    pub wrong_key: u32,
+    /// The far end, of those that have one.
+    pub remote: Remote,
+    /// What an atomic access adds, or compares with and stores.
+    pub operands: [u64; 2],
+    /// The immediate value.
+    pub immediate: Option<u32>,
+    /// No completion of success.
+    pub is_quiet: bool,
+}
+
+/// A completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
+pub struct Found {
+    /// The number of the request.
+    pub id: u64,
+    /// Its outcome.
+    pub status: u32,
+    /// What it was.
+    pub opcode: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// The immediate value.
+    pub immediate: Option<u32>,
+}
+
+/// Posts a request.
+#[offload]
+pub fn post(cx: &mut Context, qp: QpId, work: Work) -> Result<(), Fault> {
+    let verbs = Verbs::of(cx)?;
+    let Work { id, local, remote, operands: [first, new], .. } = work;
+    let mut sge = verbs.region(local.region)?.part(local.at..local.at.saturating_add(local.len.into()))?;
+    sge.lkey ^= work.wrong_key;
+    let sges = [sge];
+    let request = match Opcode(work.opcode) {
+        Opcode::SEND => SendWr::send(id, &sges),
+        Opcode::WRITE => SendWr::write(id, &sges, remote),
+        Opcode::READ => SendWr::read(id, &sges, remote),
+        Opcode::FETCH_ADD => SendWr::fetch_add(id, sge, remote, first),
+        _ => SendWr::compare_swap(id, sge, remote, first, new),
+    };
+    let request = work.immediate.map_or(request, |value| request.imm(value));
+    let request = if work.is_quiet { request.quiet() } else { request };
+    Ok(verbs.queue_pair(qp)?.post(&request)?)
+}
+
+/// Posts a receive request to a queue pair.
+#[offload]
+pub fn receive(cx: &mut Context, qp: QpId, id: u64, into: Part) -> Result<(), Fault> {
+    let verbs = Verbs::of(cx)?;
+    let sge = verbs.region(into.region)?.part(into.at..into.at.saturating_add(into.len.into()))?;
+    Ok(verbs.queue_pair(qp)?.receive(id, &[sge])?)
+}
+
+/// Posts a receive request to a shared receive queue.
+#[offload]
+pub fn receive_shared(cx: &mut Context, srq: SrqId, id: u64, into: Part) -> Result<(), Fault> {
+    let verbs = Verbs::of(cx)?;
+    let sge = verbs.region(into.region)?.part(into.at..into.at.saturating_add(into.len.into()))?;
+    Ok(verbs.shared_receive_queue(srq)?.receive(id, &[sge])?)
+}
+
+/// Takes the next completion, if one is there.
+#[offload]
+pub fn next_completion(cx: &mut Context, cq: CqId) -> Result<Option<Found>, Fault> {
+    let found = Verbs::of(cx)?.completion_queue(cq)?.poll()?;
+    Ok(found.map(|found| Found {
+        id: found.id,
+        status: found.status.0,
+        opcode: found.opcode.0,
+        bytes: found.bytes,
+        immediate: found.immediate,
+    }))
+}
+
+/// Adds 1 to the u64 at `at` by so many requests, and meanwhile 2^32 by atomic accesses of the device's own; returns how many
+/// those were.
+#[cfg(target_has_atomic = "64")]
+#[offload]
+pub fn add_both_ways(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64, count: u64) -> Result<u64, Fault> {
+    let verbs = Verbs::of(cx)?;
+    let (qp, cq, region) = (verbs.queue_pair(qp)?, verbs.completion_queue(cq)?, verbs.region(region)?);
+    let (into, remote) = (region.part(0..8)?, region.remote(at)?);
+    let (mut own, mut done, mut patience) = (0, 0, PATIENCE);
+    let mut posted = 0;
+    while done < count {
+        if posted < count && qp.post(&SendWr::fetch_add(posted, into, remote, 1)).is_ok() {
+            posted += 1;
+        }
+        region.atomic(at, AtomicOp::Add(1 << 32))?;
+        own += 1;
+        done += u64::from(cq.poll()?.is_some());
+        patience = patience.checked_sub(1).ok_or_else(|| Fault::msg("no completion came"))?;
+    }
+    Ok(own)
+}
+
+/// Writes so many numbers from the region's front to `at`, one behind the other, and sees each come by its last byte alone.
+#[offload]
+pub fn watch_writes(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64, count: u32) -> Result<(), Fault> {
+    let verbs = Verbs::of(cx)?;
+    let (qp, cq, region) = (verbs.queue_pair(qp)?, verbs.completion_queue(cq)?, verbs.region(region)?);
+    let (mut number, mut patience) = ([0; 64], PATIENCE);
+    for round in 0..count {
+        number.fill(round as u8 + 1);
+        region.copy_in(0, &number)?;
+        qp.post(&SendWr::write(round.into(), &[region.part(0..64)?], region.remote(at)?))?;
+        while region.watch(at + 63)? != number[63] {
+            patience = patience.checked_sub(1).ok_or_else(|| Fault::msg("no byte came"))?;
+        }
+        let mut came = [0; 64];
+        region.copy_out(at, &mut came)?;
+        if came != number {
+            return Err(Fault::msg("the last byte came before another one"));
+        }
+        while cq.poll()?.is_none() {
+            patience = patience.checked_sub(1).ok_or_else(|| Fault::msg("no completion came"))?;
+        }
+    }
+    Ok(())
 }

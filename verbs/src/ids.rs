@@ -41,6 +41,29 @@ ids! {
     CqId
     /// A queue pair.
     QpId
+    /// A shared receive queue.
+    SrqId
+    /// An address handle.
+    AhId
+}
+
+/// Memory at the peer of a queue pair: an address of one of its regions, and the key of that. Programs get it from each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
+pub struct Remote {
+    /// The address.
+    pub addr: u64,
+    /// The key.
+    pub rkey: u32,
+}
+
+impl Remote {
+    /// That of a request which has none.
+    pub(crate) const NONE: Self = Self { addr: 0, rkey: 0 };
+
+    /// The memory so many bytes further on.
+    pub const fn at(self, bytes: u64) -> Self {
+        Self { addr: self.addr.wrapping_add(bytes), ..self }
+    }
 }
 
 /// What they have in common.

@@ -5,8 +5,8 @@
 //! a handler needs nothing of the host: it writes entries into rings of the section VERBS, where the adapter finds them.
 //!
 //! `wire` is what all three programs agree on, `ring` the entries of a queue, `memory` what is needed of the section; `verbs`,
-//! `queue_pair`, `completion_queue` and `region` are the device's side, `host` (feature) the host's. Feature `handlers`: handlers
-//! that send and receive.
+//! `work`, `queue`, `queue_pair`, `shared_receive_queue`, `completion_queue` and `region` are the device's side, `host` (feature)
+//! the host's. Feature `handlers`: handlers that send and receive.
 //!
 //! Who may depend on it: handler crates, images, `hamr-hca`. It depends on `hamr-comm`, with `host` on `hamr`. No allocation
 //! outside of `host`.
@@ -17,6 +17,7 @@
 extern crate std;
 
 mod completion_queue;
+mod datagram;
 mod error;
 #[cfg(feature = "handlers")]
 pub mod handlers;
@@ -24,21 +25,27 @@ pub mod handlers;
 pub mod host;
 mod ids;
 pub mod memory;
+mod queue;
 mod queue_pair;
 mod region;
 pub mod ring;
+mod shared_receive_queue;
 #[cfg(any(feature = "testing", test))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
 mod verbs;
 pub mod wire;
+mod work;
 
 pub use completion_queue::{Completion, CompletionQueue};
+pub use datagram::Address;
 pub use error::VerbsError;
 #[doc(hidden)]
 pub use ids::Name;
-pub use ids::{CqId, MrId, QpId};
-pub use queue_pair::{QueuePair, SendWr};
+pub use ids::{AhId, CqId, MrId, QpId, Remote, SrqId};
+pub use queue_pair::QueuePair;
 pub use region::MemoryRegion;
+pub use shared_receive_queue::SharedReceiveQueue;
 pub use verbs::Verbs;
+pub use work::SendWr;

@@ -2,6 +2,8 @@
 //! one that ends its user behind some store.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+#[cfg(target_has_atomic = "64")]
+use hamr_comm::abi::window::AtomicOp;
 use hamr_comm::abi::window::{OutOfWindow, Window};
 use hamr_comm::side::Side;
 use zerocopy::{FromBytes, IntoBytes};
@@ -20,6 +22,10 @@ pub trait Memory {
     fn observe(&self, off: u64) -> Result<u32, OutOfWindow>;
     /// Stores a word, behind every earlier access.
     fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow>;
+
+    /// An atomic access to eight bytes at a multiple of eight; the value before it.
+    #[cfg(target_has_atomic = "64")]
+    fn atomic(&self, off: u64, op: AtomicOp<u64>) -> Result<u64, OutOfWindow>;
 
     /// Stores a word of the program's own.
     #[inline]
@@ -63,6 +69,10 @@ impl Memory for Side {
     fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
         Side::publish(self, off, value)
     }
+    #[cfg(target_has_atomic = "64")]
+    fn atomic(&self, off: u64, op: AtomicOp<u64>) -> Result<u64, OutOfWindow> {
+        self.section().ok_or(OutOfWindow { off, want: 8, len: 0 })?.atomic(off, op)
+    }
 }
 
 impl<K> Memory for Window<K> {
@@ -90,5 +100,9 @@ impl<K> Memory for Window<K> {
     fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
         self.word(off)?.publish(value);
         Ok(())
+    }
+    #[cfg(target_has_atomic = "64")]
+    fn atomic(&self, off: u64, op: AtomicOp<u64>) -> Result<u64, OutOfWindow> {
+        Self::atomic(self, off, op)
     }
 }

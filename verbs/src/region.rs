@@ -1,16 +1,20 @@
 //! Registered memory at the device: copies. There are no references into it, because the adapter writes there (docs/unsafe.md).
 
 use crate::error::VerbsError;
-use crate::ids::MrId;
+use crate::ids::{MrId, Remote};
 use crate::memory::Memory;
 use crate::verbs::Verbs;
 use crate::wire::{Kind, Object, Sge};
 use core::ops::Range;
+#[cfg(target_has_atomic = "64")]
+use hamr_comm::abi::window::AtomicOp;
 
 /// A memory region, open for the time of a call (see the module).
 pub struct MemoryRegion<'v, M: Memory> {
     verbs: &'v Verbs<'v, M>,
     object: Object,
+    /// Where the object is in the section.
+    place: u64,
 }
 
 impl<M: Memory> Verbs<'_, M> {
@@ -19,7 +23,8 @@ impl<M: Memory> Verbs<'_, M> {
     /// # Errors
     /// [`VerbsError::Stale`], [`VerbsError::Corrupt`].
     pub fn region(&self, id: MrId) -> Result<MemoryRegion<'_, M>, VerbsError> {
-        Ok(MemoryRegion { verbs: self, object: self.open(Kind::REGION, id.name())? })
+        let place = Kind::REGION.place(id.index()).ok_or(VerbsError::Stale)?;
+        Ok(MemoryRegion { verbs: self, object: self.open(Kind::REGION, id.name())?, place })
     }
 }
 
@@ -44,10 +49,19 @@ impl<M: Memory> MemoryRegion<'_, M> {
         Ok(Sge { addr: self.object.iova.wrapping_add(range.start), len, lkey: self.object.lkey })
     }
 
-    /// Copies bytes in.
+    /// Its byte `at`, for the requests of peers.
     ///
     /// # Errors
     /// [`VerbsError::Length`].
+    pub fn remote(&self, at: u64) -> Result<Remote, VerbsError> {
+        let Object { iova, lkey: rkey, len, .. } = self.object;
+        if at > len { Err(VerbsError::Length) } else { Ok(Remote { addr: iova.wrapping_add(at), rkey }) }
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// [`VerbsError::Length`]; [`VerbsError::Stale`] when the host has deregistered the region.
     pub fn copy_in(&self, at: u64, from: &[u8]) -> Result<(), VerbsError> {
         let off = self.place(at, from.len())?;
         Ok(self.verbs.memory.write_bytes(off, from)?)
@@ -56,14 +70,37 @@ impl<M: Memory> MemoryRegion<'_, M> {
     /// Copies bytes out.
     ///
     /// # Errors
-    /// [`VerbsError::Length`].
+    /// As of [`Self::copy_in`].
     pub fn copy_out(&self, at: u64, to: &mut [u8]) -> Result<(), VerbsError> {
         let off = self.place(at, to.len())?;
         Ok(self.verbs.memory.read_bytes(off, to)?)
     }
 
+    /// The byte at a place, before every later access. When it is the last one of a write, all of that is there.
+    ///
+    /// # Errors
+    /// As of [`Self::copy_in`].
+    #[inline]
+    pub fn watch(&self, at: u64) -> Result<u8, VerbsError> {
+        let off = self.place(at, 1)?;
+        // Regions end with their line.
+        let word = self.verbs.memory.observe(off & !3)?;
+        Ok((word >> (off % 4 * 8)) as u8)
+    }
+
+    /// An atomic access to the u64 at a place, a multiple of 8, which is one with those of adapters; the value before it.
+    ///
+    /// # Errors
+    /// As of [`Self::copy_in`]; [`VerbsError::Length`] of another place.
+    #[cfg(target_has_atomic = "64")]
+    pub fn atomic(&self, at: u64, op: AtomicOp<u64>) -> Result<u64, VerbsError> {
+        let off = self.place(at, size_of::<u64>())?;
+        if off.is_multiple_of(8) { Ok(self.verbs.memory.atomic(off, op)?) } else { Err(VerbsError::Length) }
+    }
+
     /// Where so many bytes are in the section.
     fn place(&self, at: u64, len: usize) -> Result<u64, VerbsError> {
+        self.verbs.check_live(self.place, self.object.generation)?;
         let end = at.checked_add(len as u64).filter(|end| *end <= self.object.len);
         end.map(|_| self.object.off + at).ok_or(VerbsError::Length)
     }

@@ -1,4 +1,4 @@
-//! A section in private memory with two queue pairs, and memory that ends its user.
+//! A section in private memory with queue pairs, and memory that ends its user.
 
 use crate::ids::Name;
 use crate::memory::Memory;
@@ -6,6 +6,8 @@ use crate::verbs::Verbs;
 use crate::wire::{ARENA, Access, FABRIC_STATE, FabricState, Kind, LINE, Object, QP_STATE, QpState, WORD, word_of};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
+#[cfg(target_has_atomic = "64")]
+use hamr_comm::abi::window::AtomicOp;
 use hamr_comm::abi::window::{OutOfWindow, Private, Window};
 use hamr_comm::side::WORDS;
 use std::vec::Vec;
@@ -17,10 +19,13 @@ const NODE: u16 = 1;
 const EPOCH: u32 = 1;
 /// Bytes of the region.
 pub const REGION: u64 = 1 << 20;
+/// What may be done with it.
+const RIGHTS: Access = Access(15);
 /// The key of the region.
-pub const LKEY: u32 = 0x701;
+pub const LKEY: u32 = 0x700;
 
-/// A section: region 0, completion queue 0, queue pairs 0 and 1, which complete there.
+/// A section: region 0 with all rights, completion queue 0, queue pairs 0 and 1, shared receive queue 0, queue pairs 2 and 3, which
+/// take from it. All complete in the one queue, and wait for ever for a peer's receive request.
 pub struct Section {
     /// All of it.
     pub window: Window<Private>,
@@ -39,15 +44,18 @@ impl Section {
         };
         let base = Object { generation: 1, ..Object::default() };
         let off = take(REGION);
-        let (access, lkey) = (Access::LOCAL_WRITE, LKEY);
+        let (access, lkey) = (RIGHTS, LKEY);
         objects.push(Object { kind: Kind::REGION, off, len: REGION, iova: off, lkey, access, ..base });
         let ring = take(LINE << cq_log2);
         objects.push(Object { kind: Kind::COMPLETION_QUEUE, off: ring, log2: cq_log2, ..base });
-        for index in 0..2 {
+        let mut pair = |index: u16, srq| {
             let (off, receive_off) = (take((2 * LINE) << log2), take(LINE << log2));
             let (kind, receive_log2, qp_number) = (Kind::QUEUE_PAIR, log2, 0x100 + u32::from(index));
-            objects.push(Object { kind, index, log2, receive_log2, off, receive_off, qp_number, ..base });
-        }
+            let rnr_retry = Object::FOR_EVER;
+            Object { kind, index, log2, receive_log2, off, receive_off, qp_number, srq, rnr_retry, ..base }
+        };
+        objects.extend([pair(0, 0), pair(1, 0), pair(2, 1), pair(3, 1)]);
+        objects.insert(4, Object { kind: Kind::SHARED_RECEIVE_QUEUE, off: take(LINE << log2), log2, ..base });
         let words = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
         let this = Self { window: Window::private(at), objects, words };
         for object in &this.objects {
@@ -61,9 +69,9 @@ impl Section {
         this
     }
 
-    /// Says what an adapter would: both queue pairs are connected.
+    /// Says what an adapter would: all queue pairs are connected.
     pub fn connect(&self) {
-        for index in 0..2 {
+        for index in 0..4 {
             assert_eq!(Memory::publish(&self.window, word_of(QP_STATE, index), QpState::RTS.0), Ok(()));
         }
     }
@@ -83,7 +91,7 @@ impl Section {
         Verbs::over(memory, &self.words, NODE, EPOCH).expect("an adapter is there")
     }
 
-    /// Sets the private words of all queues, and those of the objects, near to the end of their numbers.
+    /// Sets the private words of queue pairs 0 and 1 and of the completion queue, and those of the objects, near to the end of their numbers.
     pub fn start_at(&self, queue_pairs: u32, completion_queue: u32) {
         let verbs = self.verbs();
         for object in 0..2 {
@@ -147,6 +155,11 @@ impl Memory for Ending<'_> {
     fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
         self.step(|| ());
         Memory::publish(self.window, off, value)
+    }
+    #[cfg(target_has_atomic = "64")]
+    fn atomic(&self, off: u64, op: AtomicOp<u64>) -> Result<u64, OutOfWindow> {
+        self.step(|| ());
+        self.window.atomic(off, op)
     }
     fn keep(&self, word: &AtomicU32, value: u32) {
         self.step(|| ());

@@ -3,7 +3,7 @@
 use crate::testing::{Ended, Ending, LKEY, REGION, Section};
 use crate::wire::{
     ARENA, CQ_CI, CompletionEntry, FABRIC_STATE, FabricState, LINE, Object, Opcode, QP_STATE, QpState, SendEntry, Sge,
-    WORD, WcStatus, word_of,
+    WORD, WcOpcode, WcStatus, word_of,
 };
 use crate::{CqId, MrId, QpId, SendWr, VerbsError, ring::Ring};
 use hamr_comm::abi::window::{Private, Window};
@@ -21,7 +21,7 @@ fn complete(section: &Section, x: u32, entry: &CompletionEntry) {
 }
 
 fn sent(id: u64, retired: u32) -> CompletionEntry {
-    CompletionEntry { id, opcode: Opcode::WC_SEND, retired, ..CompletionEntry::default() }
+    CompletionEntry { id, opcode: WcOpcode::SEND, retired, generation: 1, ..CompletionEntry::default() }
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(region.copy_out(u64::MAX, &mut [1]), Err(VerbsError::Length));
     // Ids of other kinds, places, generations, devices and epochs.
     let other = |index, generation, node, epoch| crate::Name { index, generation, node, epoch };
-    for name in [other(2, 1, 1, 1), other(0, 2, 1, 1), other(0, 0, 1, 1), other(0, 1, 2, 1), other(0, 1, 1, 2)] {
+    for name in [other(4, 1, 1, 1), other(0, 2, 1, 1), other(0, 0, 1, 1), other(0, 1, 2, 1), other(0, 1, 1, 2)] {
         assert_eq!(verbs.queue_pair(QpId::from(name)).err(), Some(VerbsError::Stale), "{name:?}");
     }
     assert_eq!(verbs.queue_pair(QpId::from(other(u16::MAX, 1, 1, 1))).err(), Some(VerbsError::Stale));
@@ -102,8 +102,8 @@ fn a_completion_that_lies_is_corrupt() {
         sent(1, u32::MAX),
         CompletionEntry { qp: 1, ..sent(1, 1) },
         CompletionEntry { qp: u16::MAX, ..sent(1, 1) },
-        CompletionEntry { opcode: Opcode(7), ..sent(1, 1) },
-        CompletionEntry { opcode: Opcode::WC_RECV, ..sent(1, 2) },
+        CompletionEntry { opcode: WcOpcode(7), ..sent(1, 1) },
+        CompletionEntry { opcode: WcOpcode::RECV, ..sent(1, 2) },
     ];
     for (x, lie) in lies.iter().enumerate() {
         complete(&section, x as u32, lie);

@@ -3,26 +3,26 @@
 use crate::error::VerbsError;
 use crate::ids::Name;
 use crate::memory::Memory;
-use crate::wire::{FABRIC_STATE, FabricState, Kind, MAX_COMPLETION_QUEUES, MAX_QUEUE_PAIRS, Object};
+use crate::wire::{
+    FABRIC_STATE, FabricState, Kind, MAX_COMPLETION_QUEUES, MAX_LOG2, MAX_QUEUE_PAIRS, MAX_SHARED_RECEIVE_QUEUES,
+    Object, WORD,
+};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_comm::Context;
 use hamr_comm::side::{self, Side, WORDS};
 
-/// The private words of a queue pair: the key of its object, requests posted and retired, of sends and of receives.
-pub(crate) mod word {
-    pub(crate) const SENT: usize = 1;
-    pub(crate) const SENT_RETIRED: usize = 2;
-    pub(crate) const RECEIVED: usize = 3;
-    pub(crate) const RECEIVED_RETIRED: usize = 4;
-}
-/// How many they are.
+/// The private words of a queue pair: the key of its object, requests posted and free again, of sends and of receives.
 pub(crate) const QP_WORDS: usize = 5;
-/// The same of a completion queue.
-const CQ_WORDS: usize = 2;
-/// Where those of completion queues begin.
+/// Those of a completion queue: the key, completions taken.
+pub(crate) const CQ_WORDS: usize = 2;
+/// Those of a shared receive queue: the key, requests posted and free again, a bit for each of the longest ring.
+pub(crate) const SRQ_WORDS: usize = 3 + (1 << MAX_LOG2) / 32;
+/// Where those of completion queues begin, behind those of queue pairs.
 const CQ_BASE: usize = QP_WORDS * MAX_QUEUE_PAIRS as usize;
-const _: () = assert!(CQ_BASE + CQ_WORDS * MAX_COMPLETION_QUEUES as usize <= WORDS);
+/// Where those of shared receive queues begin.
+const SRQ_BASE: usize = CQ_BASE + CQ_WORDS * MAX_COMPLETION_QUEUES as usize;
+const _: () = assert!(SRQ_BASE + SRQ_WORDS * MAX_SHARED_RECEIVE_QUEUES as usize <= WORDS);
 
 /// A device's adapter, for the time of a call. What is made of it stays with the thread that runs the handler.
 pub struct Verbs<'c, M: Memory = Side> {
@@ -74,24 +74,40 @@ impl<'c, M: Memory> Verbs<'c, M> {
     pub(crate) fn open(&self, kind: Kind, id: Name) -> Result<Object, VerbsError> {
         let place = kind.place(id.index).ok_or(VerbsError::Stale)?;
         let is_here = id.node == self.node && id.epoch == self.epoch as u16 && id.generation != 0;
-        if !is_here || self.memory.observe(place + crate::wire::WORD)? != Object::live(id.generation) {
+        if !is_here {
             return Err(VerbsError::Stale);
         }
+        self.check_live(place, id.generation)?;
         let object: Object = self.memory.read(place)?;
         let is_named = object.kind == kind && object.index == id.index && object.generation == id.generation;
         if is_named && object.fits(self.memory.bytes()) { Ok(object) } else { Err(VerbsError::Corrupt) }
     }
 
+    /// Is the object at a place still of this generation?
+    #[inline]
+    pub(crate) fn check_live(&self, place: u64, generation: u16) -> Result<(), VerbsError> {
+        let is_live = self.memory.observe(place + WORD)? == Object::live(generation);
+        if is_live { Ok(()) } else { Err(VerbsError::Stale) }
+    }
+
     /// The private words of a queue pair. `None`: there is no such.
     pub(crate) fn qp_words(&self, index: u16) -> Option<&'c [AtomicU32; QP_WORDS]> {
-        let at = QP_WORDS * usize::from(index);
-        if index >= MAX_QUEUE_PAIRS { None } else { self.words.get(at..)?.first_chunk() }
+        self.words_of(0, index, MAX_QUEUE_PAIRS)
     }
 
     /// Those of a completion queue.
     pub(crate) fn cq_words(&self, index: u16) -> Option<&'c [AtomicU32; CQ_WORDS]> {
-        let at = CQ_BASE + CQ_WORDS * usize::from(index);
-        if index >= MAX_COMPLETION_QUEUES { None } else { self.words.get(at..)?.first_chunk() }
+        self.words_of(CQ_BASE, index, MAX_COMPLETION_QUEUES)
+    }
+
+    /// Those of a shared receive queue.
+    pub(crate) fn srq_words(&self, index: u16) -> Option<&'c [AtomicU32; SRQ_WORDS]> {
+        self.words_of(SRQ_BASE, index, MAX_SHARED_RECEIVE_QUEUES)
+    }
+
+    fn words_of<const N: usize>(&self, base: usize, index: u16, most: u16) -> Option<&'c [AtomicU32; N]> {
+        let at = base + N * usize::from(index);
+        if index >= most { None } else { self.words.get(at..)?.first_chunk() }
     }
 
     /// Makes private words those of an object of this generation: the first is its key, stored last, so that an end in between

@@ -3,16 +3,25 @@
 //! What the device writes is copied once, checked, and used from the copy. A device that breaks the rules stops its own queue
 //! pairs and garbles its own memory: every range is checked against a region, every region against the section when it is made.
 
-mod copy;
+mod apply;
+#[cfg(test)]
+mod apply_tests;
+mod datagram;
 mod objects;
+mod outcome;
+mod remote;
+mod respond;
 mod send;
 
-pub use copy::SLICE;
+pub use apply::SLICE;
 pub use send::MOST_REQUESTS;
 
 use hamr_comm::abi::window::Window;
+use hamr_verbs::wire::QpState;
 use hamr_verbs::wire::{Command, Reply, Verb};
-use objects::{CompletionQueue, QueuePair, Region};
+use objects::{CompletionQueue, QueuePair, Region, SharedReceiveQueue};
+use remote::Remote;
+use std::net::Ipv4Addr;
 
 /// The adapter over a section (see the module).
 pub struct Engine<K> {
@@ -20,12 +29,27 @@ pub struct Engine<K> {
     regions: Vec<Option<Region>>,
     completion_queues: Vec<Option<CompletionQueue>>,
     queue_pairs: Vec<Option<QueuePair>>,
+    shared_receive_queues: Vec<Option<SharedReceiveQueue>>,
+    address_handles: Vec<Option<Ipv4Addr>>,
+    /// The time of this round, in nanoseconds.
+    now: u64,
+    /// The queue pair that may send the next packet.
+    turn: usize,
 }
 
 impl<K> Engine<K> {
     /// An adapter without objects, over the section alone.
     pub fn new(window: Window<K>) -> Self {
-        Self { window, regions: Vec::new(), completion_queues: Vec::new(), queue_pairs: Vec::new() }
+        Self {
+            window,
+            regions: Vec::new(),
+            completion_queues: Vec::new(),
+            queue_pairs: Vec::new(),
+            shared_receive_queues: Vec::new(),
+            address_handles: Vec::new(),
+            now: 0,
+            turn: 0,
+        }
     }
 
     /// Does what the host asks for. What is refused has changed nothing.
@@ -33,13 +57,27 @@ impl<K> Engine<K> {
         let done = match command.verb {
             Verb::CREATE => self.create(&command.object),
             Verb::CONNECT => self.connect(command.object.index, command.peer),
+            Verb::CONNECT_REMOTE => self.connect_remote(command.object.index, &command.remote),
+            Verb::RESET => self.reset(&command.object),
+            Verb::FAIL => self.set_error(command.object.index.into()),
+            Verb::DESTROY => self.destroy(command.object.kind, command.object.index),
             _ => Err(Reply::MALFORMED),
         };
         done.err().unwrap_or(Reply::DONE)
     }
 
     /// A round over all queue pairs: of each so many requests, or bytes, as it may have at once. How many steps were made.
-    pub fn round(&mut self) -> u32 {
+    /// `now` is in nanoseconds of any clock that does not go back.
+    pub fn round(&mut self, now: u64) -> u32 {
+        self.now = now;
         (0..self.queue_pairs.len()).map(|qp| self.serve(qp)).sum()
+    }
+
+    /// When something ends by itself, on the clock of [`Self::round`]: a round is due then.
+    pub fn next_timer(&self) -> Option<u64> {
+        let give_up = |qp: &QueuePair| qp.progress.as_ref()?.give_up;
+        let timer = |qp: &QueuePair| qp.remote.as_deref().and_then(Remote::timer).or_else(|| give_up(qp));
+        let ready = self.queue_pairs.iter().flatten().filter(|qp| qp.state == QpState::RTS);
+        ready.filter_map(timer).min()
     }
 }

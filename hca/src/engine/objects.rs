@@ -1,22 +1,25 @@
 //! Objects of the adapter: made by the host's commands, never from the window.
 
 use super::Engine;
-use super::copy::{Part, Transfer};
+use super::apply::Receive;
+use super::datagram::Datagrams;
+use super::outcome::Outcome;
+use super::remote::Remote;
+use super::send::Progress;
 use hamr_comm::abi::window::OutOfWindow;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::wire::{
-    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, MAX_COMPLETION_QUEUES, MAX_QUEUE_PAIRS, MAX_REGIONS, Object,
-    Opcode, QP_STATE, QpState, Reply, SQ_CI, Sge, WORD, WcStatus, word_of,
+    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, QpType, Reply, SQ_CI, WORD, word_of,
 };
 use zerocopy::IntoBytes;
 
 /// A memory region.
 pub(super) struct Region {
-    off: u64,
-    len: u64,
-    iova: u64,
-    lkey: u32,
-    access: Access,
+    pub(super) off: u64,
+    pub(super) len: u64,
+    pub(super) iova: u64,
+    pub(super) lkey: u32,
+    pub(super) access: Access,
 }
 
 /// A completion queue.
@@ -26,6 +29,14 @@ pub(super) struct CompletionQueue {
     /// Taken by the device when this was looked at last.
     consumed: u32,
     has_overrun: bool,
+}
+
+/// A shared receive queue.
+pub(super) struct SharedReceiveQueue {
+    pub(super) ring: Ring,
+    /// The next request.
+    pub(super) taken: u32,
+    generation: u16,
 }
 
 /// A queue pair.
@@ -38,23 +49,28 @@ pub(super) struct QueuePair {
     pub(super) received: u32,
     send_cq: usize,
     receive_cq: usize,
+    /// Where it takes receive requests, if these are not its own.
+    pub(super) srq: Option<usize>,
     pub(super) peer: Option<usize>,
-    number: u32,
-    /// A message of which a part is copied.
-    pub(super) transfer: Option<Transfer>,
-}
-
-/// A request whose completion is to be written.
-pub(super) struct Done {
-    pub(super) id: u64,
-    pub(super) status: WcStatus,
-    pub(super) opcode: Opcode,
-    pub(super) length: u32,
+    /// Of a queue pair of datagrams, which has no peer.
+    pub(super) datagrams: Option<Datagrams>,
+    /// The connection with a queue pair of another adapter.
+    pub(super) remote: Option<Box<Remote>>,
+    pub(super) number: u32,
+    /// The number of the one that it is connected with.
+    pub(super) peer_number: u32,
+    generation: u16,
+    pub(super) rnr_retry: u8,
+    pub(super) rnr_timer: u8,
+    /// A request that has not ended.
+    pub(super) progress: Option<Progress>,
+    /// The receive request of a message that has not ended.
+    pub(super) receiving: Option<Receive>,
 }
 
 /// The place of a new object.
-fn place<T>(list: &mut Vec<Option<T>>, index: u16, most: u16) -> Result<&mut Option<T>, Reply> {
-    if index >= most {
+fn place<T>(list: &mut Vec<Option<T>>, index: u16, kind: Kind) -> Result<&mut Option<T>, Reply> {
+    if index >= kind.most() {
         return Err(Reply::MALFORMED);
     }
     let index = usize::from(index);
@@ -64,48 +80,131 @@ fn place<T>(list: &mut Vec<Option<T>>, index: u16, most: u16) -> Result<&mut Opt
     list.get_mut(index).filter(|place| place.is_none()).ok_or(Reply::STATE)
 }
 
+/// Takes an object out of its place.
+fn remove<T>(list: &mut [Option<T>], index: usize) -> Result<(), Reply> {
+    list.get_mut(index).and_then(Option::take).map(drop).ok_or(Reply::STATE)
+}
+
 impl<K> Engine<K> {
     pub(super) fn create(&mut self, object: &Object) -> Result<(), Reply> {
         if !object.fits(self.window.len()) || object.generation == 0 {
             return Err(Reply::MALFORMED);
         }
-        let Object { index, off, len, iova, lkey, access, .. } = *object;
-        match object.kind {
-            Kind::REGION if access.0 & !Access::LOCAL_WRITE.0 != 0 => return Err(Reply::MALFORMED),
-            Kind::REGION => {
-                *place(&mut self.regions, index, MAX_REGIONS)? = Some(Region { off, len, iova, lkey, access });
-            }
+        let Object { kind, index, off, len, iova, lkey, access, generation, .. } = *object;
+        let ring = Ring::new(off, object.log2, 1, object.tag());
+        match kind {
+            Kind::REGION => *place(&mut self.regions, index, kind)? = Some(Region { off, len, iova, lkey, access }),
             Kind::COMPLETION_QUEUE => {
-                let ring = Ring::new(off, object.log2, 1, object.tag());
                 let queue = CompletionQueue { ring, produced: 0, consumed: 0, has_overrun: false };
-                *place(&mut self.completion_queues, index, MAX_COMPLETION_QUEUES)? = Some(queue);
+                *place(&mut self.completion_queues, index, kind)? = Some(queue);
+                let _ = self.window.word(word_of(CQ_STATE, index)).map(|word| word.publish(0));
+            }
+            Kind::SHARED_RECEIVE_QUEUE => {
+                let queue = SharedReceiveQueue { ring, taken: 0, generation };
+                *place(&mut self.shared_receive_queues, index, kind)? = Some(queue);
             }
             Kind::QUEUE_PAIR => {
-                let (send_cq, receive_cq) = (object.send_cq.into(), object.receive_cq.into());
-                // One that has overrun has put its queue pairs in error, for good.
-                let serves = |cq: &CompletionQueue| !cq.has_overrun;
-                let is_there =
-                    |cq: usize| self.completion_queues.get(cq).is_some_and(|cq| cq.as_ref().is_some_and(serves));
-                if !is_there(send_cq) || !is_there(receive_cq) {
-                    return Err(Reply::STATE);
-                }
-                *place(&mut self.queue_pairs, index, MAX_QUEUE_PAIRS)? = Some(QueuePair {
-                    state: QpState::INIT,
-                    sends: Ring::new(off, object.log2, 2, object.tag()),
-                    receives: Ring::new(object.receive_off, object.receive_log2, 1, object.tag()),
-                    sent: 0,
-                    received: 0,
-                    send_cq,
-                    receive_cq,
-                    peer: None,
-                    number: object.qp_number,
-                    transfer: None,
-                });
-                self.set_state(index.into(), QpState::INIT);
+                let qp = self.queue_pair(object)?;
+                *place(&mut self.queue_pairs, index, kind)? = Some(qp);
+                self.set_first_state(index.into());
             }
+            // `fits` has seen that it is one.
+            Kind::ADDRESS_HANDLE => *place(&mut self.address_handles, index, kind)? = Some((iova as u32).into()),
             _ => return Err(Reply::MALFORMED),
         }
         Ok(())
+    }
+
+    /// A queue pair of this object, whose queues are there.
+    fn queue_pair(&self, object: &Object) -> Result<QueuePair, Reply> {
+        let (send_cq, receive_cq) = (object.send_cq.into(), object.receive_cq.into());
+        // One that has overrun has put its queue pairs in error, for good.
+        let serves = |cq: &CompletionQueue| !cq.has_overrun;
+        let is_there = |cq: usize| self.completion_queues.get(cq).is_some_and(|cq| cq.as_ref().is_some_and(serves));
+        let srq = object.shared_receive_queue().map(usize::from);
+        let has_srq = srq.is_none_or(|srq| self.shared_receive_queues.get(srq).is_some_and(Option::is_some));
+        if !is_there(send_cq) || !is_there(receive_cq) || !has_srq {
+            return Err(Reply::STATE);
+        }
+        Ok(QueuePair {
+            state: QpState::INIT,
+            sends: Ring::new(object.off, object.log2, 2, object.tag()),
+            receives: Ring::new(object.receive_off, object.receive_log2, 1, object.tag()),
+            sent: 0,
+            received: 0,
+            send_cq,
+            receive_cq,
+            srq,
+            peer: None,
+            datagrams: (object.qp_type == QpType::UD).then_some(Datagrams { qkey: object.lkey, psn: 0 }),
+            remote: None,
+            number: object.qp_number,
+            peer_number: 0,
+            generation: object.generation,
+            rnr_retry: object.rnr_retry,
+            rnr_timer: object.rnr_timer,
+            progress: None,
+            receiving: None,
+        })
+    }
+
+    /// Makes a queue pair in the place of its former generation, which has no connection, request or message any more.
+    pub(super) fn reset(&mut self, object: &Object) -> Result<(), Reply> {
+        if object.kind != Kind::QUEUE_PAIR || !object.fits(self.window.len()) {
+            return Err(Reply::MALFORMED);
+        }
+        let index = usize::from(object.index);
+        let former = self.qp(index).ok_or(Reply::STATE)?.generation;
+        if former.checked_add(1) != Some(object.generation) {
+            return Err(Reply::STATE);
+        }
+        let qp = self.queue_pair(object)?;
+        self.end_message(index);
+        if let Some(place) = self.queue_pairs.get_mut(index) {
+            *place = Some(qp);
+        }
+        self.set_first_state(index);
+        Ok(())
+    }
+
+    /// A queue pair of datagrams needs no connection.
+    fn set_first_state(&mut self, index: usize) {
+        let is_datagram = self.qp(index).is_some_and(|qp| qp.datagrams.is_some());
+        self.set_state(index, if is_datagram { QpState::RTS } else { QpState::INIT });
+    }
+
+    /// Completes the request of a message that ends with its queue pair, if it was in a shared receive queue: others are behind it.
+    fn end_message(&mut self, qp: usize) {
+        if self.qp(qp).is_some_and(|qp| qp.srq.is_some()) {
+            self.flush_receive(qp);
+        }
+    }
+
+    /// Puts a queue pair in error.
+    pub(super) fn set_error(&mut self, index: usize) -> Result<(), Reply> {
+        let is_there = self.qp(index).is_some();
+        self.set_state(index, QpState::ERR);
+        if is_there { Ok(()) } else { Err(Reply::STATE) }
+    }
+
+    /// Destroys an object that no other one names.
+    pub(super) fn destroy(&mut self, kind: Kind, index: u16) -> Result<(), Reply> {
+        let at = usize::from(index);
+        let mut pairs = self.queue_pairs.iter().flatten();
+        match kind {
+            Kind::COMPLETION_QUEUE if pairs.any(|qp| qp.send_cq == at || qp.receive_cq == at) => Err(Reply::STATE),
+            Kind::SHARED_RECEIVE_QUEUE if pairs.any(|qp| qp.srq == Some(at)) => Err(Reply::STATE),
+            Kind::COMPLETION_QUEUE => remove(&mut self.completion_queues, at),
+            Kind::SHARED_RECEIVE_QUEUE => remove(&mut self.shared_receive_queues, at),
+            Kind::REGION => remove(&mut self.regions, at),
+            Kind::ADDRESS_HANDLE => remove(&mut self.address_handles, at),
+            Kind::QUEUE_PAIR => {
+                self.end_message(at);
+                self.set_state(at, QpState::RESET);
+                remove(&mut self.queue_pairs, at)
+            }
+            _ => Err(Reply::MALFORMED),
+        }
     }
 
     /// Connects two queue pairs, which may be one, both ways.
@@ -116,8 +215,9 @@ impl<K> Engine<K> {
             return Err(Reply::STATE);
         }
         for (qp, peer) in [(a, b), (b, a)] {
-            if let Some(Some(qp)) = self.queue_pairs.get_mut(qp) {
-                qp.peer = Some(peer);
+            let peer_number = self.qp(peer).map_or(0, |peer| peer.number);
+            if let Some(qp) = self.qp_mut(qp) {
+                (qp.peer, qp.peer_number) = (Some(peer), peer_number);
             }
         }
         self.set_state(a, QpState::RTS);
@@ -133,36 +233,27 @@ impl<K> Engine<K> {
         self.queue_pairs.get_mut(index)?.as_mut()
     }
 
-    /// Sets a state, and shows it.
+    /// Sets a state, and shows it. What is not in order has no request in progress.
     pub(super) fn set_state(&mut self, index: usize, state: QpState) {
         if let Some(qp) = self.qp_mut(index) {
             qp.state = state;
+            qp.progress = qp.progress.take().filter(|_| state == QpState::RTS);
             // The words of all queue pairs are in the section, whose length was checked.
             let _ = self.window.word(word_of(QP_STATE, index as u16)).map(|word| word.publish(state.0));
         }
     }
 
-    /// The memory that a scatter entry names. `None`: a wrong key, range or right.
-    pub(super) fn part(&self, sge: &Sge, access: Access) -> Option<Part> {
-        if sge.len == 0 {
-            return Some(Part { off: 0, len: 0 });
-        }
-        let mut regions = self.regions.iter().flatten();
-        let region = regions.find(|region| region.lkey == sge.lkey && region.access.0 & access.0 == access.0)?;
-        let (at, len) = (sge.addr.checked_sub(region.iova)?, u64::from(sge.len));
-        let is_inside = at.checked_add(len).is_some_and(|end| end <= region.len);
-        is_inside.then_some(Part { off: region.off + at, len })
-    }
-
-    /// Is there room for the completions of a send of one queue pair and a receive of another? A queue without has overrun, and
-    /// all its queue pairs are in error.
-    pub(super) fn has_room(&mut self, sender: usize, receiver: Option<usize>) -> bool {
-        let Some(send_cq) = self.qp(sender).map(|qp| qp.send_cq) else { return false };
+    /// Is there room for the completion of a send of one queue pair, and for that of a receive of another? A queue without has
+    /// overrun, and all its queue pairs are in error.
+    pub(super) fn has_room(&mut self, sender: Option<usize>, receiver: Option<usize>) -> bool {
+        let send_cq = sender.and_then(|qp| Some(self.qp(qp)?.send_cq));
         let receive_cq = receiver.and_then(|qp| Some(self.qp(qp)?.receive_cq));
-        match receive_cq {
-            Some(other) if other != send_cq => self.has_room_for(send_cq, 1) & self.has_room_for(other, 1),
-            Some(_) => self.has_room_for(send_cq, 2),
-            None => self.has_room_for(send_cq, 1),
+        match (send_cq, receive_cq) {
+            (Some(send), Some(receive)) if send == receive => self.has_room_for(send, 2),
+            (send, receive) => {
+                let mut has_room = |cq: Option<usize>| cq.is_none_or(|cq| self.has_room_for(cq, 1));
+                has_room(send) & has_room(receive)
+            }
         }
     }
 
@@ -192,42 +283,51 @@ impl<K> Engine<K> {
         true
     }
 
-    /// Completes the next request of a queue: its place is free, and its completion is there unless its completion queue has
-    /// overrun.
-    pub(super) fn complete(&mut self, index: usize, done: &Done) {
-        let _ = self.try_complete(index, done);
+    /// Completes the next send request: its place is free, and its completion, if it has one, is there unless its completion queue
+    /// has overrun.
+    pub(super) fn complete_send(&mut self, index: usize, id: u64, has_completion: bool, outcome: &Outcome) {
+        let Some(qp) = self.qp_mut(index) else { return };
+        qp.sent = qp.sent.wrapping_add(1);
+        let (retired, generation, cq) = (qp.sent, qp.generation, qp.send_cq);
+        let _ = self.window.word(word_of(SQ_CI, index as u16)).map(|word| word.store(retired));
+        if has_completion {
+            let entry = CompletionEntry { id, retired, generation, ..CompletionEntry::default() };
+            self.publish_completion(index, cq, entry, outcome);
+        }
     }
 
-    fn try_complete(&mut self, index: usize, done: &Done) -> Option<()> {
-        let source = self.qp(index)?.peer.and_then(|peer| self.qp(peer)).map_or(0, |peer| peer.number);
-        let is_receive = done.opcode == Opcode::WC_RECV;
-        let qp = self.qp_mut(index)?;
-        let position = if is_receive { &mut qp.received } else { &mut qp.sent };
-        *position = position.wrapping_add(1);
-        let (retired, number) = (*position, qp.number);
-        let cq = if is_receive { qp.receive_cq } else { qp.send_cq };
-        let &Done { id, status, opcode, length } = done;
+    /// Completes a receive request that was taken: likewise.
+    pub(super) fn complete_receive(&mut self, index: usize, receive: &Receive, outcome: &Outcome) {
+        let Some(qp) = self.qp(index) else { return };
+        let (id, cq, retired) = (receive.id, qp.receive_cq, receive.position.wrapping_add(1));
+        let source = qp.peer_number;
+        let shared = receive.srq.and_then(|srq| self.shared_receive_queues.get(srq)?.as_ref());
+        let generation = shared.map_or(qp.generation, |srq| srq.generation);
+        let srq = receive.srq.map_or(0, |srq| srq as u16 + 1);
+        let entry = CompletionEntry { id, retired, source, srq, generation, ..CompletionEntry::default() };
+        self.publish_completion(index, cq, entry, outcome);
+    }
+
+    fn publish_completion(&mut self, qp: usize, cq: usize, entry: CompletionEntry, outcome: &Outcome) {
+        let &Outcome { status, opcode, length, immediate } = outcome;
+        let has_grh = opcode.is_receive() && self.qp(qp).is_some_and(|qp| qp.datagrams.is_some());
+        let grh = if has_grh { CompletionEntry::GRH } else { 0 };
         let entry = CompletionEntry {
-            id,
             status,
             opcode,
             length,
-            qp_number: number,
-            source: if is_receive { source } else { 0 },
-            qp: index as u16,
-            retired,
-            ..CompletionEntry::default()
+            immediate: immediate.unwrap_or_default(),
+            flags: immediate.map_or(0, |_| CompletionEntry::WITH_IMM) | grh,
+            qp: qp as u16,
+            qp_number: self.qp(qp).map_or(0, |qp| qp.number),
+            ..entry
         };
-        if !is_receive {
-            let _ = self.window.word(word_of(SQ_CI, index as u16)).map(|word| word.store(retired));
+        if self.has_room_for(cq, 1) {
+            let _ = self.try_publish(cq, &entry);
         }
-        if !self.has_room_for(cq, 1) {
-            return None;
-        }
-        self.publish_completion(cq, &entry).ok()
     }
 
-    fn publish_completion(&mut self, cq: usize, entry: &CompletionEntry) -> Result<(), OutOfWindow> {
+    fn try_publish(&mut self, cq: usize, entry: &CompletionEntry) -> Result<(), OutOfWindow> {
         let Some(Some(cq)) = self.completion_queues.get_mut(cq) else { return Ok(()) };
         let x = cq.produced;
         let bytes = entry.as_bytes().get(..WORD as usize).unwrap_or_default();

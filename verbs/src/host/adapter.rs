@@ -2,6 +2,7 @@
 
 use super::LIMIT;
 use super::error::FabricError;
+use super::remote::Wire;
 use crate::wire::{Command, FINGERPRINT, GREETING, Greeting, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -50,7 +51,14 @@ fn check(program: PathBuf) -> Result<PathBuf, FabricError> {
 
 impl Adapter {
     /// Starts the program over `len` bytes from `off` on in the window's memory.
-    pub(super) fn start(program: &Path, memory: &OwnedFd, off: u64, len: u64, epoch: u32) -> Result<Self, FabricError> {
+    pub(super) fn start(
+        program: &Path,
+        wire: &Wire,
+        memory: &OwnedFd,
+        off: u64,
+        len: u64,
+        epoch: u32,
+    ) -> Result<Self, FabricError> {
         let failed = |why: std::string::String| FabricError::Start { program: program.into(), why };
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -63,7 +71,7 @@ impl Adapter {
         let text = [IoSlice::new(greeting.as_bytes())];
         rustix::net::sendmsg(&ours, &text, &mut ancillary, SendFlags::NOSIGNAL).map_err(|e| failed(e.to_string()))?;
         let mut command = Program::new(program);
-        command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        command.args(wire.arguments()).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         // Out of the terminal's group, as images are: its signals end the host, and the adapter by that.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = hamr_linker::child::start(&mut command).map_err(|e| failed(e.to_string()))?;

@@ -48,6 +48,9 @@ pub enum FabricError {
     /// An id of another adapter or epoch.
     #[error("the object is of another adapter, or of an earlier epoch")]
     Foreign,
+    /// The adapter was opened without a wire to others.
+    #[error("expected an adapter with a wire to others (`Fabric::open_with`)")]
+    NoWire,
     /// The adapter refused it.
     #[error("the adapter refused it (reason {})", .0.0)]
     Refused(Reply),

@@ -16,21 +16,26 @@
 
 mod adapter;
 mod error;
+mod remote;
 
 pub use error::FabricError;
+pub use remote::{Endpoint, Path, Wire};
 
-use crate::ids::{CqId, MrId, Name, QpId};
+use crate::ids::{CqId, MrId, Name, QpId, Remote, SrqId};
 use crate::wire::{
-    ARENA, Access, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_COMPLETION_QUEUES,
-    MAX_LOG2, MAX_QUEUE_PAIRS, MAX_REGIONS, Object, Reply, SQ_CI, SectionHead, Verb, WORD, word_of,
+    ARENA, Access, CQ_CI, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_LOG2, Object,
+    QpType, RemoteEnd, Reply, SQ_CI, SectionHead, Verb, WORD, word_of,
 };
 use adapter::Adapter;
 use hamr::Node;
 use hamr::side::{Closer, SideEnds};
 use hamr_comm::abi::window::{Shared, Window};
+use std::hash::{BuildHasher, RandomState};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
+use std::vec::Vec;
 use zerocopy::IntoBytes;
 
 /// How long the adapter may take for one answer, the wait for other threads included.
@@ -45,14 +50,31 @@ pub struct QpPlan {
     pub receive_cq: CqId,
     /// Requests to send at once: 1 to 512.
     pub sends: u32,
-    /// The same of receives.
+    /// The same of receives; of no meaning with [`Self::srq`].
     pub receives: u32,
+    /// Where it takes receive requests, if not from a queue of its own.
+    pub srq: Option<SrqId>,
+    /// Of datagrams (UD): the key of those that it takes. It needs no connection.
+    pub qkey: Option<u32>,
+    /// How often it asks a peer that has no receive request again, 0 to 6 times; `None`: without an end.
+    pub rnr_retry: Option<u8>,
+    /// How long its peer waits each time: `min_rnr_timer`, 0 to 31.
+    pub rnr_timer: u8,
 }
 
 impl QpPlan {
-    /// 64 requests of each kind, which complete in one queue.
+    /// 64 requests of each kind, which complete in one queue; a peer that is not ready is asked without an end, after 0.64 ms.
     pub const fn new(cq: CqId) -> Self {
-        Self { send_cq: cq, receive_cq: cq, sends: 64, receives: 64 }
+        Self {
+            send_cq: cq,
+            receive_cq: cq,
+            sends: 64,
+            receives: 64,
+            srq: None,
+            qkey: None,
+            rnr_retry: None,
+            rnr_timer: 12,
+        }
     }
 }
 
@@ -78,11 +100,21 @@ struct Ends {
     off: u64,
     node: u16,
     epoch: u16,
+    /// Of its wire.
+    address: Option<Ipv4Addr>,
     /// Arena that is used.
     used: u64,
-    regions: u16,
-    completion_queues: u16,
-    queue_pairs: u16,
+    /// Objects by kind, index and generation.
+    places: Vec<Place>,
+    keys: RandomState,
+}
+
+/// A place for objects. The memory of one that was destroyed is used again for one of its kind and index only, so that it has
+/// another tag; that of a region, which has no tags, not in this epoch.
+struct Place {
+    object: Object,
+    bytes: u64,
+    is_live: bool,
 }
 
 impl Fabric {
@@ -92,6 +124,14 @@ impl Fabric {
     /// # Errors
     /// The device can have none, with the reason; the adapter does not start, or is of another build.
     pub fn open(node: &Node) -> Result<Self, FabricError> {
+        Self::open_with(node, &Wire::Own)
+    }
+
+    /// [`Self::open`] with a wire to other adapters.
+    ///
+    /// # Errors
+    /// As of [`Self::open`]; the adapter cannot have the wire, and says why on standard error.
+    pub fn open_with(node: &Node, wire: &Wire) -> Result<Self, FabricError> {
         // Before the epoch's one adapter is used up.
         let program = adapter::program()?;
         let inner = Arc::new(Inner {
@@ -107,10 +147,19 @@ impl Fabric {
         section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
         section.word(FABRIC_EPOCH)?.store(epoch.0);
         let len = section.len();
-        let adapter = Adapter::start(&program, &memory, off, len, epoch.0)?;
+        let adapter = Adapter::start(&program, wire, &memory, off, len, epoch.0)?;
         section.word(FABRIC_STATE)?.publish(FabricState::ATTACHED.0);
         let (node, epoch) = (node.0, epoch.0 as u16);
-        let ends = Ends { section, off, node, epoch, used: ARENA, regions: 0, completion_queues: 0, queue_pairs: 0 };
+        let ends = Ends {
+            section,
+            off,
+            node,
+            epoch,
+            used: ARENA,
+            address: wire.address(),
+            places: Vec::new(),
+            keys: RandomState::new(),
+        };
         (state.ends, state.adapter) = (Some(ends), Some(adapter));
         drop(state);
         Ok(Self(inner))
@@ -119,17 +168,14 @@ impl Fabric {
     /// Makes a region of so many zeros.
     ///
     /// # Errors
-    /// No room; the adapter is lost.
+    /// No room; rights of peers to write without [`Access::LOCAL_WRITE`]; the adapter is lost.
     pub fn region(&self, bytes: u64, access: Access) -> Result<Region, FabricError> {
-        self.create(|ends| {
-            let index = free(ends.regions, MAX_REGIONS, "regions")?;
-            let off = ends.take(bytes)?;
-            ends.regions += 1;
+        self.create(Kind::REGION, bytes, |ends, base| {
             // The address is the place, so that both are equal modulo any alignment.
-            let lkey = 0x0100_0000 | u32::from(index);
-            Ok(Object { kind: Kind::REGION, index, off, len: bytes, iova: off, lkey, access, ..Object::default() })
+            let key = (ends.keys.hash_one((base.index, base.generation)) as u32) << 8;
+            Ok(Object { len: bytes, iova: base.off, lkey: key | u32::from(base.index), access, ..base })
         })
-        .map(|(id, object)| Region { inner: self.0.clone(), id: id.into(), off: object.off, len: bytes })
+        .map(|(id, object)| Region { inner: self.0.clone(), id: id.into(), object })
     }
 
     /// Makes a completion queue in which so many completions may wait.
@@ -140,37 +186,110 @@ impl Fabric {
         // One more is for a handler that was ended before it said that it has taken one.
         let entries = if entries == 0 { 0 } else { entries.saturating_add(1) };
         let log2 = log2_of(entries, "completions of a queue")?;
-        let made = self.create(|ends| {
-            let index = free(ends.completion_queues, MAX_COMPLETION_QUEUES, "completion queues")?;
-            let off = ends.take(LINE << log2)?;
-            ends.completion_queues += 1;
-            Ok(Object { kind: Kind::COMPLETION_QUEUE, index, off, log2, ..Object::default() })
+        let made = self.create(Kind::COMPLETION_QUEUE, LINE << log2, |ends, base| {
+            ends.section.word(word_of(CQ_CI, base.index))?.store(0);
+            Ok(Object { log2, ..base })
         });
+        made.map(|(id, _)| id.into())
+    }
+
+    /// Makes a shared receive queue of so many requests, from which queue pairs can take.
+    ///
+    /// # Errors
+    /// None, or more than 512; no room; the adapter is lost.
+    pub fn shared_receive_queue(&self, receives: u32) -> Result<SrqId, FabricError> {
+        let log2 = log2_of(receives, "requests of a queue")?;
+        let made = self.create(Kind::SHARED_RECEIVE_QUEUE, LINE << log2, |_, base| Ok(Object { log2, ..base }));
         made.map(|(id, _)| id.into())
     }
 
     /// Makes a queue pair (RC) that can receive once it is connected.
     ///
     /// # Errors
-    /// More than 512 requests; no room; a completion queue of another adapter; the adapter is lost.
+    /// More than 512 requests; no room; a queue of another adapter; the adapter is lost.
     pub fn queue_pair(&self, plan: &QpPlan) -> Result<QpId, FabricError> {
-        let (log2, receive_log2) =
-            (log2_of(plan.sends, "requests of a queue")?, log2_of(plan.receives, "requests of a queue")?);
-        let made = self.create(|ends| {
-            for cq in [plan.send_cq, plan.receive_cq] {
-                ends.check(cq.name(), ends.completion_queues)?;
+        let log2 = log2_of(plan.sends, "requests of a queue")?;
+        let receive_log2 = if plan.srq.is_some() { 0 } else { log2_of(plan.receives, "requests of a queue")? };
+        let rnr_retry = plan.rnr_retry.unwrap_or(Object::FOR_EVER);
+        for (what, most, wanted) in [("rnr_retry", 6, plan.rnr_retry.unwrap_or(0)), ("rnr_timer", 31, plan.rnr_timer)] {
+            if u64::from(wanted) > most {
+                return Err(FabricError::Limit { what, most, wanted: wanted.into() });
             }
-            let index = free(ends.queue_pairs, MAX_QUEUE_PAIRS, "queue pairs")?;
-            let sends = (2 * LINE) << log2;
-            let off = ends.take(sends + (LINE << receive_log2))?;
-            let receive_off = off + sends;
-            ends.queue_pairs += 1;
+        }
+        let sends = (2 * LINE) << log2;
+        let bytes = sends + if plan.srq.is_some() { 0 } else { LINE << receive_log2 };
+        let made = self.create(Kind::QUEUE_PAIR, bytes, |ends, base| {
+            for cq in [plan.send_cq, plan.receive_cq] {
+                ends.live(Kind::COMPLETION_QUEUE, cq.name())?;
+            }
+            if let Some(srq) = plan.srq {
+                ends.live(Kind::SHARED_RECEIVE_QUEUE, srq.name())?;
+            }
+            let (qp_number, srq) = (ends.qp_number(base.index), plan.srq.map_or(0, |srq| srq.index() + 1));
+            let receive_off = if srq == 0 { base.off + sends } else { 0 };
             // Less than 64, both.
             let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
-            let base = Object { kind: Kind::QUEUE_PAIR, index, qp_number: u32::from(index) + 1, ..Object::default() };
-            Ok(Object { log2, receive_log2, off, receive_off, send_cq, receive_cq, ..base })
+            let rnr_timer = plan.rnr_timer;
+            let (qp_type, lkey) = plan.qkey.map_or((QpType::RC, 0), |qkey| (QpType::UD, qkey));
+            let base = Object { qp_type, lkey, qp_number, srq, rnr_retry, rnr_timer, ..base };
+            Ok(Object { log2, receive_log2, receive_off, send_cq, receive_cq, ..base })
         });
         made.map(|(id, _)| id.into())
+    }
+
+    /// Takes a queue pair back to its beginning: not connected, its requests and their completions that were not taken are of no
+    /// effect. Its id is another one from now on.
+    ///
+    /// # Errors
+    /// It is of another adapter, or was reset 65,534 times; the adapter is lost.
+    pub fn reset(&self, qp: QpId) -> Result<QpId, FabricError> {
+        self.0.with(|ends, adapter| {
+            let place = ends.live(Kind::QUEUE_PAIR, qp.name())?;
+            let &Place { object, bytes, .. } = ends.places.get(place).ok_or(FabricError::Foreign)?;
+            let limit = FabricError::Limit { what: "resets", most: u64::from(u16::MAX) - 1, wanted: u16::MAX.into() };
+            let generation = object.generation.checked_add(1).ok_or(limit)?;
+            let object = Object { generation, ..object };
+            ends.forget(&object)?;
+            ends.section.zero(object.off, bytes)?;
+            adapter.ask(&Command { verb: Verb::RESET, peer: 0, object, remote: RemoteEnd::default() })?;
+            ends.tell(place, object).map(Into::into)
+        })
+    }
+
+    /// Puts a queue pair in error: its requests are flushed.
+    ///
+    /// # Errors
+    /// It is of another adapter; the adapter is lost.
+    pub fn set_error(&self, qp: QpId) -> Result<(), FabricError> {
+        self.0.with(|ends, adapter| {
+            ends.live(Kind::QUEUE_PAIR, qp.name())?;
+            let object = Object { index: qp.index(), ..Object::default() };
+            adapter.ask(&Command { verb: Verb::FAIL, peer: 0, object, remote: RemoteEnd::default() })
+        })
+    }
+
+    /// Destroys a queue pair, with its requests.
+    ///
+    /// # Errors
+    /// It is of another adapter; the adapter is lost.
+    pub fn destroy_queue_pair(&self, qp: QpId) -> Result<(), FabricError> {
+        self.0.destroy(Kind::QUEUE_PAIR, qp.name())
+    }
+
+    /// Destroys a completion queue, with what was not taken.
+    ///
+    /// # Errors
+    /// A queue pair has it; it is of another adapter; the adapter is lost.
+    pub fn destroy_completion_queue(&self, cq: CqId) -> Result<(), FabricError> {
+        self.0.destroy(Kind::COMPLETION_QUEUE, cq.name())
+    }
+
+    /// Destroys a shared receive queue, with its requests.
+    ///
+    /// # Errors
+    /// A queue pair takes from it; it is of another adapter; the adapter is lost.
+    pub fn destroy_shared_receive_queue(&self, srq: SrqId) -> Result<(), FabricError> {
+        self.0.destroy(Kind::SHARED_RECEIVE_QUEUE, srq.name())
     }
 
     /// Connects two queue pairs, which may be one, both ways.
@@ -180,10 +299,10 @@ impl Fabric {
     pub fn connect(&self, a: QpId, b: QpId) -> Result<(), FabricError> {
         self.0.with(|ends, adapter| {
             for qp in [a, b] {
-                ends.check(qp.name(), ends.queue_pairs)?;
+                ends.live(Kind::QUEUE_PAIR, qp.name())?;
             }
             let object = Object { index: a.index(), ..Object::default() };
-            adapter.ask(&Command { verb: Verb::CONNECT, peer: b.index().into(), object })
+            adapter.ask(&Command { verb: Verb::CONNECT, peer: b.index().into(), object, remote: RemoteEnd::default() })
         })
     }
 
@@ -194,7 +313,7 @@ impl Fabric {
     pub fn completed(&self, qp: QpId) -> Result<u32, FabricError> {
         let state = self.0.lock(LIMIT)?;
         let ends = state.ends.as_ref().ok_or(FabricError::Lost)?;
-        ends.check(qp.name(), ends.queue_pairs)?;
+        ends.live(Kind::QUEUE_PAIR, qp.name())?;
         Ok(ends.section.word(word_of(SQ_CI, qp.index()))?.load())
     }
 
@@ -212,19 +331,19 @@ impl Fabric {
         self.0.with(|_, adapter| Ok(adapter.id()))
     }
 
-    /// Has the adapter made an object, and then tells handlers of it.
+    /// Has the adapter made an object over so many zeros, and then tells handlers of it.
     fn create(
         &self,
-        plan: impl FnOnce(&mut Ends) -> Result<Object, FabricError>,
+        kind: Kind,
+        bytes: u64,
+        plan: impl FnOnce(&Ends, Object) -> Result<Object, FabricError>,
     ) -> Result<(Name, Object), FabricError> {
         self.0.with(|ends, adapter| {
-            let object = Object { generation: 1, ..plan(ends)? };
-            adapter.ask(&Command { verb: Verb::CREATE, peer: 0, object })?;
-            let place = object.kind.place(object.index).ok_or(FabricError::Refused(Reply::MALFORMED))?;
-            ends.section.write(place, object.as_bytes().get(..WORD as usize).unwrap_or_default())?;
-            ends.section.word(place + WORD)?.publish(Object::live(object.generation));
-            let name = Name { index: object.index, generation: object.generation, node: ends.node, epoch: ends.epoch };
-            Ok((name, object))
+            let place = ends.place(kind, bytes)?;
+            let base = ends.places.get(place).map(|place| place.object).unwrap_or_default();
+            let object = plan(ends, base)?;
+            adapter.ask(&Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() })?;
+            Ok((ends.tell(place, object)?, object))
         })
     }
 }
@@ -245,32 +364,74 @@ fn log2_of(entries: u32, what: &'static str) -> Result<u8, FabricError> {
     }
 }
 
-/// The next index of a kind of object.
-fn free(used: u16, most: u16, what: &'static str) -> Result<u16, FabricError> {
-    if used >= most {
-        return Err(FabricError::Limit { what, most: most.into(), wanted: u64::from(used) + 1 });
-    }
-    Ok(used)
-}
-
 impl Ends {
-    /// Takes so many bytes of the arena, all zero. Nothing of it is given back in this epoch, so no ring becomes a region.
+    /// Takes so many bytes of the arena.
     fn take(&mut self, bytes: u64) -> Result<u64, FabricError> {
         let has = self.section.len();
         let end =
             self.used.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(LINE)).filter(|end| *end <= has);
         let wanted = self.used.saturating_add(bytes).saturating_sub(ARENA);
         let limit = FabricError::Limit { what: "bytes (Options::verbs)", most: has.saturating_sub(ARENA), wanted };
-        let end = end.ok_or(limit)?;
-        let off = std::mem::replace(&mut self.used, end);
-        self.section.zero(off, bytes)?;
-        Ok(off)
+        Ok(std::mem::replace(&mut self.used, end.ok_or(limit)?))
     }
 
-    /// Is an object one of these?
-    fn check(&self, name: Name, count: u16) -> Result<(), FabricError> {
-        let is_here = name.node == self.node && name.epoch == self.epoch && name.index < count;
-        if is_here { Ok(()) } else { Err(FabricError::Foreign) }
+    /// The place of a new object over so many zeros, which is not live yet: its kind, index, generation and memory are set.
+    fn place(&mut self, kind: Kind, bytes: u64) -> Result<usize, FabricError> {
+        let of_kind = self.places.iter().filter(|place| place.object.kind == kind).count();
+        let can_be_next =
+            |place: &Place| place.object.kind == kind && !place.is_live && place.object.generation < u16::MAX;
+        let has_memory = |place: &Place| can_be_next(place) && place.bytes == bytes && kind != Kind::REGION;
+        let is_full = of_kind >= usize::from(kind.most());
+        let same = self.places.iter().position(has_memory);
+        let former = same.or_else(|| self.places.iter().position(can_be_next).filter(|_| is_full));
+        if former.is_none() && is_full {
+            let most = u64::from(kind.most());
+            return Err(FabricError::Limit { what: "objects of a kind", most, wanted: most + 1 });
+        }
+        let (index, generation) = match former.and_then(|at| self.places.get(at)) {
+            Some(Place { object, .. }) => (object.index, object.generation + 1),
+            None => (of_kind as u16, 1),
+        };
+        let kept = same.and_then(|at| Some(self.places.get(at)?.object.off));
+        let off = kept.map_or_else(|| self.take(bytes), Ok)?;
+        self.section.zero(off, bytes)?;
+        let object = Object { kind, index, generation, off, ..Object::default() };
+        let place = Place { object, bytes, is_live: false };
+        let at = former.unwrap_or(self.places.len());
+        match self.places.get_mut(at) {
+            Some(former) => *former = place,
+            None => self.places.push(place),
+        }
+        Ok(at)
+    }
+
+    /// The place of a live object.
+    fn live(&self, kind: Kind, name: Name) -> Result<usize, FabricError> {
+        let is_named = |place: &Place| {
+            let Object { index, generation, .. } = place.object;
+            place.is_live && place.object.kind == kind && (index, generation) == (name.index, name.generation)
+        };
+        let is_here = name.node == self.node && name.epoch == self.epoch;
+        self.places.iter().position(is_named).filter(|_| is_here).ok_or(FabricError::Foreign)
+    }
+
+    /// Tells handlers of an object.
+    fn tell(&mut self, at: usize, object: Object) -> Result<Name, FabricError> {
+        let Object { kind, index, generation, .. } = object;
+        let off = kind.place(index).ok_or(FabricError::Refused(Reply::MALFORMED))?;
+        self.section.write(off, object.as_bytes().get(..WORD as usize).unwrap_or_default())?;
+        self.section.word(off + WORD)?.publish(Object::live(generation));
+        if let Some(place) = self.places.get_mut(at) {
+            (place.object, place.is_live) = (object, true);
+        }
+        Ok(Name { index, generation, node: self.node, epoch: self.epoch })
+    }
+
+    /// Has handlers find no object in a place.
+    fn forget(&self, object: &Object) -> Result<(), FabricError> {
+        let off = object.kind.place(object.index).ok_or(FabricError::Foreign)?;
+        self.section.word(off + WORD)?.publish(0);
+        Ok(())
     }
 }
 
@@ -304,6 +465,18 @@ impl Inner {
         }
         done
     }
+
+    fn destroy(&self, kind: Kind, name: Name) -> Result<(), FabricError> {
+        self.with(|ends, adapter| {
+            let at = ends.live(kind, name)?;
+            let object = Object { kind, index: name.index, ..Object::default() };
+            adapter.ask(&Command { verb: Verb::DESTROY, peer: 0, object, remote: RemoteEnd::default() })?;
+            if let Some(place) = ends.places.get_mut(at) {
+                place.is_live = false;
+            }
+            ends.forget(&object)
+        })
+    }
 }
 
 impl State {
@@ -333,18 +506,31 @@ impl Closer for Inner {
     }
 }
 
-/// Registered memory. It stays as long as its adapter.
+/// Registered memory. It stays until it is deregistered, or as long as its adapter.
 pub struct Region {
     inner: Arc<Inner>,
     id: MrId,
-    off: u64,
-    len: u64,
+    object: Object,
 }
 
 impl Region {
     /// Its name, for handlers.
     pub fn id(&self) -> MrId {
         self.id
+    }
+
+    /// Its byte `at`, for the requests of peers.
+    pub fn remote(&self, at: u64) -> Remote {
+        Remote { addr: self.object.iova, rkey: self.object.lkey }.at(at)
+    }
+
+    /// Ends the region: when this returns, no adapter accesses it any more, and handlers find it stale. Its memory is not used
+    /// for another one in this epoch, because a handler may be about to copy.
+    ///
+    /// # Errors
+    /// Its adapter is closed.
+    pub fn deregister(self) -> Result<(), FabricError> {
+        self.inner.destroy(Kind::REGION, self.id.name())
     }
 
     /// Copies bytes in. It has no order with messages.
@@ -370,10 +556,10 @@ impl Region {
         copy: impl FnOnce(&Window<Shared>, u64) -> Result<(), FabricError>,
     ) -> Result<(), FabricError> {
         let wanted = at.saturating_add(len as u64);
-        if wanted > self.len {
-            return Err(FabricError::Limit { what: "bytes of the region", most: self.len, wanted });
+        if wanted > self.object.len {
+            return Err(FabricError::Limit { what: "bytes of the region", most: self.object.len, wanted });
         }
         let state = self.inner.lock(LIMIT)?;
-        copy(&state.ends.as_ref().ok_or(FabricError::Lost)?.section, self.off + at)
+        copy(&state.ends.as_ref().ok_or(FabricError::Lost)?.section, self.object.off + at)
     }
 }

@@ -34,6 +34,14 @@ impl Verb {
     pub const CREATE: Self = Self(1);
     /// Connect the queue pair `object.index` with the one `peer`, both ways.
     pub const CONNECT: Self = Self(2);
+    /// Make the object, a queue pair, in place of the one there of the generation before (`ibv_modify_qp` to RESET and INIT).
+    pub const RESET: Self = Self(3);
+    /// Put the queue pair `object.index` in error (`ibv_modify_qp` to ERR).
+    pub const FAIL: Self = Self(4);
+    /// Destroy the object `object.index` of its kind, which no other one names.
+    pub const DESTROY: Self = Self(5);
+    /// Connect the queue pair `object.index` with the one of another adapter that `remote` says.
+    pub const CONNECT_REMOTE: Self = Self(6);
 }
 
 /// A message of the host.
@@ -46,7 +54,32 @@ pub struct Command {
     pub peer: u32,
     /// With what.
     pub object: Object,
+    /// The other end of a connection between adapters.
+    pub remote: RemoteEnd,
 }
+
+/// The other end of a connection between adapters, and the way to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct RemoteEnd {
+    /// The IPv4 address of the adapter.
+    pub address: [u8; 4],
+    /// The number of the queue pair there.
+    pub qp_number: u32,
+    /// The number of the first packet that it sends.
+    pub psn: u32,
+    /// The number of the first packet that goes there.
+    pub own_psn: u32,
+    /// Bytes of payload of a packet: 256, 512, 1024, 2048 or 4096.
+    pub mtu: u16,
+    /// How long an acknowledgement is waited for: a code, 4.096 µs * 2^code; 0 for ever.
+    pub timeout: u8,
+    /// How often it is sent again without an answer: at most 7.
+    pub retry: u8,
+    /// Zero.
+    pub reserved: u32,
+}
+const _: () = assert!(size_of::<RemoteEnd>() == 24 && size_of::<Command>() == 96);
 
 /// The adapter's reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]

@@ -6,11 +6,11 @@ mod control;
 mod object;
 mod work;
 
-pub use codes::{Access, Opcode, QpState, WcStatus};
+pub use codes::{Access, Opcode, QpState, WcOpcode, WcStatus};
 pub use completion::CompletionEntry;
-pub use control::{Command, GREETING, Greeting, Reply, Verb};
-pub use object::{Kind, Object};
-pub use work::{MAX_INLINE, MAX_RECEIVE_SGE, MAX_SEND_SGE, ReceiveEntry, SendEntry, Sge};
+pub use control::{Command, GREETING, Greeting, RemoteEnd, Reply, Verb};
+pub use object::{Kind, Object, QpType};
+pub use work::{ATOMIC, MAX_INLINE, MAX_RECEIVE_SGE, MAX_SEND_SGE, ReceiveEntry, SendEntry, Sge};
 
 use hamr_comm::abi::section::VERBS_FRONT;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -21,6 +21,10 @@ pub const MAX_REGIONS: u16 = 256;
 pub const MAX_COMPLETION_QUEUES: u16 = 64;
 /// Queue pairs of a device.
 pub const MAX_QUEUE_PAIRS: u16 = 64;
+/// Shared receive queues of a device.
+pub const MAX_SHARED_RECEIVE_QUEUES: u16 = 16;
+/// Address handles of a device.
+pub const MAX_ADDRESS_HANDLES: u16 = 48;
 /// The longest ring, as a power of two.
 pub const MAX_LOG2: u8 = 9;
 /// The longest message.
@@ -60,12 +64,17 @@ pub const QP_STATE: u64 = 0x2400;
 pub const CQ_STATE: u64 = 0x2800;
 /// Adapter: send requests completed of each queue pair, for people.
 pub const SQ_CI: u64 = 0x2C00;
-/// Objects: regions, completion queues, queue pairs.
+/// Objects: regions, completion queues, queue pairs, shared receive queues, address handles.
 pub const OBJECTS: u64 = 0x3000;
 /// Rings and registered memory.
 pub const ARENA: u64 = VERBS_FRONT;
-const _: () =
-    assert!(OBJECTS + LINE * (MAX_REGIONS as u64 + MAX_COMPLETION_QUEUES as u64 + MAX_QUEUE_PAIRS as u64) == ARENA);
+const _: () = assert!(
+    OBJECTS
+        + LINE
+            * (MAX_REGIONS + MAX_COMPLETION_QUEUES + MAX_QUEUE_PAIRS + MAX_SHARED_RECEIVE_QUEUES + MAX_ADDRESS_HANDLES)
+                as u64
+        <= ARENA
+);
 
 /// A word for each of several objects.
 pub const fn word_of(page: u64, index: u16) -> u64 {

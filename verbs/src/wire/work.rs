@@ -1,6 +1,6 @@
 //! Work requests (abi §16.3). The word of an entry is published last; a second line needs none (rule 3).
 
-use super::{Opcode, codes};
+use super::Opcode;
 use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -10,6 +10,8 @@ pub const MAX_SEND_SGE: usize = 5;
 pub const MAX_RECEIVE_SGE: usize = 2;
 /// Bytes of a message in the entry itself.
 pub const MAX_INLINE: usize = 92;
+/// Bytes of an atomic access.
+pub const ATOMIC: u32 = 8;
 
 /// A part of registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
@@ -30,28 +32,29 @@ const _: () = assert!(size_of::<Sge>() == 16);
 pub struct SendEntry {
     /// Opcode, flags, number of scatter entries.
     pub head: u32,
-    /// Zero; later: the immediate value.
+    /// The immediate value, of opcodes that have one.
     pub immediate: u32,
     /// The program's number.
     pub id: u64,
-    /// Zero; later: the address at the peer.
+    /// The address at the peer, of opcodes that access its memory.
     pub remote: u64,
-    /// Zero; later: its key.
+    /// The key there.
     pub rkey: u32,
     /// Bytes of the message.
     pub length: u32,
-    /// The first scatter entry, or the first 28 bytes of the message.
+    /// The first scatter entry, and behind it what an atomic access adds or compares with, a u64; or the first 28 bytes of the
+    /// message.
     pub first: [u8; 28],
     /// The published word.
     pub word: u32,
-    /// Four scatter entries, or 64 bytes.
+    /// Four scatter entries, or 64 bytes; or what a compare and swap stores, a u64.
     pub second: [u8; 64],
 }
 const _: () = assert!(size_of::<SendEntry>() == 128 && offset_of!(SendEntry, word) == 60);
 const _: () = assert!(offset_of!(SendEntry, first) == 32 && MAX_INLINE == 28 + 64);
 
 impl SendEntry {
-    /// It has a completion. All have, today.
+    /// It has a completion. Others have one if they fail.
     pub const SIGNALED: u32 = 1 << 8;
     /// The message is in the entry.
     pub const INLINE: u32 = 8 << 8;
@@ -60,9 +63,9 @@ impl SendEntry {
     /// Where the number of scatter entries begins.
     const COUNT: u32 = 16;
 
-    /// The head of a request to send with so many scatter entries.
-    pub const fn head(flags: u32, sges: usize) -> u32 {
-        codes::Opcode::SEND.0 | flags | (sges as u32) << Self::COUNT
+    /// The head of a request with so many scatter entries.
+    pub const fn head(opcode: Opcode, flags: u32, sges: usize) -> u32 {
+        opcode.0 | flags | (sges as u32) << Self::COUNT
     }
 
     /// The opcode, the flags, and the number of scatter entries. `None`: another bit is set.
@@ -79,6 +82,23 @@ impl SendEntry {
         first.as_mut_bytes().copy_from_slice(&self.first[..size_of::<Sge>()]);
         second.as_mut_bytes().copy_from_slice(&self.second);
         sges
+    }
+
+    /// What an atomic access adds or compares with, and what it stores.
+    pub fn operands(&self) -> [u64; 2] {
+        let at = size_of::<Sge>();
+        [&self.first[at..], &self.second].map(|from| {
+            let mut value = 0_u64;
+            value.as_mut_bytes().iter_mut().zip(from).for_each(|(to, byte)| *to = *byte);
+            u64::from_le(value)
+        })
+    }
+
+    /// Sets them.
+    pub fn set_operands(&mut self, [first, second]: [u64; 2]) {
+        let (at, bytes) = (size_of::<Sge>(), size_of::<u64>());
+        self.first[at..at + bytes].copy_from_slice(&first.to_le_bytes());
+        self.second[..bytes].copy_from_slice(&second.to_le_bytes());
     }
 
     /// The bytes of the message in the entry, all 92.

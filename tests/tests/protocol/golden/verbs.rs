@@ -4,7 +4,8 @@ use super::*;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::wire::{
     ARENA, Access, CQ_CI, CQ_STATE, CompletionEntry, FABRIC_EPOCH, FABRIC_STATE, HCA_EPOCH, HCA_STATE, Kind,
-    MAGIC as HEAD, OBJECTS, Object, Opcode, QP_STATE, ReceiveEntry, SQ_CI, SectionHead, SendEntry, Sge, WcStatus,
+    MAGIC as HEAD, OBJECTS, Object, Opcode, QP_STATE, ReceiveEntry, SQ_CI, SectionHead, SendEntry, Sge, WcOpcode,
+    WcStatus,
 };
 use zerocopy::FromZeros;
 
@@ -19,7 +20,7 @@ fn verbs() {
         len: id,
         iova: 0x99AA_BBCC_DDEE_FF00,
         lkey: 0x0100_0002,
-        access: Access::LOCAL_WRITE,
+        access: Access::LOCAL_WRITE | Access::REMOTE_ATOMIC,
         generation: 3,
         ..Object::default()
     };
@@ -35,13 +36,18 @@ fn verbs() {
         off: 0xB000,
         receive_off: 0xC000,
         qp_number: 0x0102_0304,
+        rnr_retry: 7,
+        rnr_timer: 12,
         generation: 0x0102,
         ..Object::default()
     };
+    let shared = Object { index: 5, receive_log2: 0, receive_off: 0, srq: 3, ..pair };
+    let shared_queue =
+        Object { kind: Kind::SHARED_RECEIVE_QUEUE, index: 2, log2: 4, off: 0xD000, generation: 1, ..Object::default() };
     let parts = [(0x9040, 0x10), (0x9080, 0x20)].map(|(addr, len)| Sge { addr, len, lkey: 0x0100_0002 });
     let first = Ring::new(0, 3, 1, 1).expected(0);
     let mut send = SendEntry {
-        head: SendEntry::head(SendEntry::SIGNALED | SendEntry::TWO_LINES, 2),
+        head: SendEntry::head(Opcode::SEND, SendEntry::SIGNALED | SendEntry::TWO_LINES, 2),
         id,
         length: 0x30,
         word: first,
@@ -50,19 +56,36 @@ fn verbs() {
     send.first[..16].copy_from_slice(&wire!(parts[0]));
     send.second[..16].copy_from_slice(&wire!(parts[1]));
     let mut inline = SendEntry {
-        head: SendEntry::head(SendEntry::SIGNALED | SendEntry::INLINE, 0),
+        head: SendEntry::head(Opcode::WRITE_IMM, SendEntry::INLINE, 0),
+        immediate: 0x5152_5354,
+        remote: 0x6162_6364_6566_6768,
+        rkey: 0x7172_7374,
         id,
         length: 3,
         word: Ring::new(0, 3, 1, 255).expected(8),
         ..SendEntry::new_zeroed()
     };
     inline.first[..3].copy_from_slice(b"abc");
+    let mut swap = SendEntry {
+        head: SendEntry::head(Opcode::COMPARE_SWAP, SendEntry::SIGNALED | SendEntry::TWO_LINES, 1),
+        length: 8,
+        word: first,
+        immediate: 0,
+        first: [0; 28],
+        ..inline
+    };
+    swap.first[..16].copy_from_slice(&wire!(Sge { len: 8, ..parts[0] }));
+    swap.set_operands([0x8182_8384_8586_8788, 0x9192_9394_9596_9798]);
     let receive = ReceiveEntry { sges: 2, id, sge: parts, word: first, ..ReceiveEntry::new_zeroed() };
     let completion = CompletionEntry {
         id,
         status: WcStatus(13),
-        opcode: Opcode::WC_RECV,
+        opcode: WcOpcode::RECV_WITH_IMM,
         length: 0x2122_2324,
+        immediate: 0x5152_5354,
+        flags: CompletionEntry::WITH_IMM,
+        srq: 3,
+        generation: 0x0102,
         qp_number: 0x0102_0304,
         source: 0x0506_0708,
         qp: 4,
@@ -77,8 +100,11 @@ fn verbs() {
         ("region", wire!(live(region))),
         ("completion queue", wire!(live(queue))),
         ("queue pair", wire!(live(pair))),
+        ("queue pair with a shared receive queue", wire!(live(shared))),
+        ("shared receive queue", wire!(live(shared_queue))),
         ("send of two parts", wire!(send)),
-        ("send of inline bytes", wire!(inline)),
+        ("quiet write of inline bytes with an immediate value", wire!(inline)),
+        ("compare and swap", wire!(swap)),
         ("receive", wire!(receive)),
         ("completion", wire!(completion)),
         (words, places.map(u64::to_le_bytes).concat()),

@@ -1,0 +1,135 @@
+//! The adapter and a device in one thread, over one section, for tests.
+#![allow(dead_code, reason = "each binary of tests uses a part")]
+
+use hamr_comm::abi::window::{Private, Window};
+use hamr_hca::Engine;
+use hamr_verbs::ring::Ring;
+use hamr_verbs::testing::Section;
+use hamr_verbs::wire::{
+    Command, Kind, LINE, Object, RemoteEnd, Reply, SQ_CI, SendEntry, Sge, Verb, WORD, WcStatus, word_of,
+};
+use hamr_verbs::{Completion, Name, Remote, SendWr, Verbs, VerbsError};
+use zerocopy::IntoBytes;
+
+/// A section with its adapter, whose queue pairs 0 and 1 are connected, and 2 with 3.
+pub(crate) struct Bench {
+    pub(crate) section: Section,
+    pub(crate) engine: Engine<Private>,
+}
+
+pub(crate) fn create(object: Object) -> Command {
+    Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() }
+}
+
+pub(crate) fn connect(index: u16, peer: u32) -> Command {
+    Command { verb: Verb::CONNECT, peer, object: Object { index, ..Object::default() }, remote: RemoteEnd::default() }
+}
+
+impl Bench {
+    pub(crate) fn new(log2: u8, cq_log2: u8) -> Self {
+        let section = Section::new(log2, cq_log2);
+        let window = section.window.part(0, section.window.len()).expect("all of it");
+        let mut engine = Engine::new(window);
+        for object in &section.objects {
+            assert_eq!(engine.command(&create(*object)), Reply::DONE);
+        }
+        for (a, b) in [(0, 1), (2, 3)] {
+            assert_eq!(engine.command(&connect(a, b)), Reply::DONE);
+        }
+        Self { section, engine }
+    }
+
+    pub(crate) fn verbs(&self) -> Verbs<'_, Window<Private>> {
+        self.section.verbs()
+    }
+
+    pub(crate) fn post(&self, qp: u16, request: &SendWr<'_>) -> Result<(), VerbsError> {
+        self.verbs().queue_pair(self.section.id(qp))?.post(request)
+    }
+
+    pub(crate) fn receive(&self, qp: u16, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
+        self.verbs().queue_pair(self.section.id(qp))?.receive(id, into)
+    }
+
+    pub(crate) fn poll(&self) -> Result<Option<Completion>, VerbsError> {
+        self.verbs().completion_queue(self.section.id(0))?.poll()
+    }
+
+    pub(crate) fn part(&self, from: u64, len: u64) -> Sge {
+        let verbs = self.verbs();
+        verbs.region(self.section.id(0)).and_then(|region| region.part(from..from + len)).expect("inside")
+    }
+
+    pub(crate) fn remote(&self, at: u64) -> Remote {
+        let verbs = self.verbs();
+        verbs.region(self.section.id(0)).and_then(|region| region.remote(at)).expect("inside")
+    }
+
+    pub(crate) fn receive_shared(&self, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
+        self.verbs().shared_receive_queue(self.section.id(0))?.receive(id, into)
+    }
+
+    pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
+        self.verbs().region(self.section.id(0)).and_then(|region| region.copy_in(at, bytes)).expect("inside");
+    }
+
+    pub(crate) fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let verbs = self.verbs();
+        verbs.region(self.section.id(0)).and_then(|region| region.copy_out(at, &mut bytes)).expect("inside");
+        bytes
+    }
+
+    pub(crate) fn idle(&mut self) {
+        for _ in 0..10_000 {
+            if self.engine.round(0) == 0 {
+                return;
+            }
+        }
+        panic!("the adapter is never idle");
+    }
+
+    /// The outcomes that are there, by number.
+    pub(crate) fn outcomes(&mut self) -> Vec<(u64, WcStatus)> {
+        self.idle();
+        std::iter::from_fn(|| self.poll().expect("no overrun")).map(|found| (found.id, found.status)).collect()
+    }
+
+    /// Tells the device of an object.
+    pub(crate) fn publish(&self, object: Object) {
+        let (window, place) = (&self.section.window, object.kind.place(object.index).expect("a place"));
+        window.write_bytes(place, &object.as_bytes()[..WORD as usize]).expect("inside");
+        window.word(place + WORD).expect("inside").publish(Object::live(object.generation));
+    }
+
+    /// What the host would tell a handler of it.
+    pub(crate) fn id_of<I: From<Name>>(&self, object: Object) -> I {
+        let Object { index, generation, .. } = object;
+        Name { index, generation, node: 1, epoch: 1 }.into()
+    }
+
+    /// Resets a queue pair as a host does, with other attributes; the new object.
+    pub(crate) fn reset(&mut self, index: u16, change: impl FnOnce(Object) -> Object) -> Object {
+        let is_it = |object: &&mut Object| object.kind == Kind::QUEUE_PAIR && object.index == index;
+        let place = self.section.objects.iter_mut().find(is_it).expect("a queue pair");
+        let object = change(Object { generation: place.generation + 1, ..*place });
+        *place = object;
+        self.section.window.zero(object.off, (2 * LINE) << object.log2).expect("inside");
+        self.section.window.zero(object.receive_off, LINE << object.receive_log2).expect("inside");
+        assert_eq!(self.engine.command(&Command { verb: Verb::RESET, ..create(object) }), Reply::DONE);
+        self.publish(object);
+        object
+    }
+
+    /// Writes a request where the adapter looks next.
+    pub(crate) fn write_entry(&self, object: Object, entry: &SendEntry) {
+        let ring = Ring::new(object.off, object.log2, 2, object.tag());
+        let x = self.word(word_of(SQ_CI, object.index));
+        self.section.window.write_bytes(ring.entry(x), entry.as_bytes()).expect("inside");
+        self.section.window.word(ring.word(x)).expect("inside").publish(ring.expected(x));
+    }
+
+    pub(crate) fn word(&self, at: u64) -> u32 {
+        self.section.window.word(at).expect("inside").load()
+    }
+}

@@ -1,0 +1,507 @@
+//! Two adapters without sockets or a clock: the same script over one adapter and over packets that are lost, repeated,
+//! reordered and damaged; and packets of a peer that breaks the rules.
+
+mod bench;
+
+use bench::{connect, create};
+use hamr_comm::abi::window::Private;
+use hamr_hca::Engine;
+use hamr_hca::packet::{Acknowledge, AtomicEth, Header, MASK, Opcode, PORT, Reth, Route, Syndrome, parse, seal};
+use hamr_hca::wire::faults::{Faults, Plan};
+use hamr_verbs::testing::{LKEY, Section};
+use hamr_verbs::wire::{
+    ARENA, Command, LINE, OBJECTS, Object, QP_STATE, QpState, RemoteEnd, Reply, Sge, Verb, WcOpcode, WcStatus, word_of,
+};
+use hamr_verbs::{Completion, Remote, SendWr};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// Bytes of payload of a packet.
+const MTU: u16 = 256;
+/// Numbers of the first packets: they wrap within a script.
+const PSNS: [u32; 2] = [0xFF_FFF0, 0xFF_FF00];
+/// Bytes of the region that belong to each queue pair.
+const HALF: u64 = 32 << 10;
+
+fn address(side: usize) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, 1 + side as u8)
+}
+
+/// One adapter with its section.
+struct Side {
+    section: Section,
+    engine: Engine<Private>,
+}
+
+impl Side {
+    fn new(log2: u8) -> Self {
+        let section = Section::new(log2, 9);
+        let mut engine = Engine::new(section.window.part(0, section.window.len()).expect("all of it"));
+        for object in &section.objects {
+            assert_eq!(engine.command(&create(*object)), Reply::DONE);
+        }
+        Self { section, engine }
+    }
+
+    fn word(&self, at: u64) -> u32 {
+        self.section.window.word(at).expect("inside").load()
+    }
+}
+
+/// What a completion says: number, status, bytes, and of good ones what it was and the immediate value.
+type Outcome = (u64, WcStatus, u32, Option<(WcOpcode, Option<u32>)>);
+
+/// The queue pairs 0 and 1, connected: of one adapter, or of two.
+struct Bench {
+    sides: Vec<Side>,
+    wires: [Faults<()>; 2],
+    now: u64,
+    outcomes: BTreeMap<(u16, bool), Vec<Outcome>>,
+    packets: u64,
+}
+
+impl Bench {
+    fn own(log2: u8) -> Self {
+        let mut side = Side::new(log2);
+        assert_eq!(side.engine.command(&connect(0, 1)), Reply::DONE);
+        Self::of(vec![side], Plan::default())
+    }
+
+    fn remote(log2: u8, plan: Plan, change: impl Fn(&mut RemoteEnd)) -> Self {
+        let sides = [0, 1].map(|side| {
+            let (mut this, peer) = (Side::new(log2), 1 - side);
+            let mut remote = RemoteEnd {
+                address: address(peer).octets(),
+                qp_number: 0x100 + peer as u32,
+                psn: PSNS[peer],
+                own_psn: PSNS[side],
+                mtu: MTU,
+                timeout: 14,
+                retry: 7,
+                reserved: 0,
+            };
+            change(&mut remote);
+            let object = Object { index: side as u16, ..Object::default() };
+            let command = Command { verb: Verb::CONNECT_REMOTE, peer: 0, object, remote };
+            assert_eq!(this.engine.command(&command), Reply::DONE);
+            this
+        });
+        Self::of(sides.into(), plan)
+    }
+
+    fn of(sides: Vec<Side>, plan: Plan) -> Self {
+        let wires = [0, 1].map(|way| Faults::new(Plan { seed: plan.seed ^ way << 32, ..plan }));
+        Self { sides, wires, now: 1, outcomes: BTreeMap::new(), packets: 0 }
+    }
+
+    /// The adapter of a queue pair.
+    fn at(&self, qp: u16) -> &Side {
+        self.sides.get(usize::from(qp)).unwrap_or(&self.sides[0])
+    }
+
+    fn part(&self, qp: u16, at: u64, len: u64) -> Sge {
+        let verbs = self.at(qp).section.verbs();
+        let at = u64::from(qp) * HALF + at;
+        verbs.region(self.at(qp).section.id(0)).and_then(|region| region.part(at..at + len)).expect("inside")
+    }
+
+    fn fill(&self, qp: u16, at: u64, bytes: &[u8]) {
+        let Side { section, .. } = self.at(qp);
+        let at = u64::from(qp) * HALF + at;
+        section.verbs().region(section.id(0)).and_then(|region| region.copy_in(at, bytes)).expect("inside");
+    }
+
+    /// Memory of a queue pair's half, for its peer.
+    fn remote_part(&self, qp: u16, at: u64) -> Remote {
+        let Side { section, .. } = self.at(qp);
+        section
+            .verbs()
+            .region(section.id(0))
+            .and_then(|region| region.remote(u64::from(qp) * HALF + at))
+            .expect("inside")
+    }
+
+    /// The bytes of a queue pair's half.
+    fn memory(&self, qp: u16) -> Vec<u8> {
+        let (mut bytes, Side { section, .. }) = (vec![0; HALF as usize], self.at(qp));
+        let copied =
+            section.verbs().region(section.id(0)).and_then(|region| region.copy_out(u64::from(qp) * HALF, &mut bytes));
+        copied.expect("inside");
+        bytes
+    }
+
+    fn post(&self, qp: u16, request: &SendWr<'_>) {
+        let Side { section, .. } = self.at(qp);
+        section.verbs().queue_pair(section.id(qp)).and_then(|qp| qp.post(request)).expect("room");
+    }
+
+    fn receive(&self, qp: u16, id: u64, into: &[Sge]) {
+        let Side { section, .. } = self.at(qp);
+        section.verbs().queue_pair(section.id(qp)).and_then(|qp| qp.receive(id, into)).expect("room");
+    }
+
+    fn state(&self, qp: u16) -> u32 {
+        self.at(qp).word(word_of(QP_STATE, qp))
+    }
+
+    /// A round of each adapter, and all that is on the wires then. How much was done.
+    fn round(&mut self) -> usize {
+        let mut steps = 0;
+        let mut packet = Vec::new();
+        for side in 0..self.sides.len() {
+            steps += self.sides[side].engine.round(self.now) as usize;
+            steps += usize::from(self.sides[side].engine.next_timer().is_some_and(|timer| timer <= self.now));
+            while let Some(to) = self.sides[side].engine.transmit(self.now, &mut packet) {
+                assert_eq!(to, address(1 - side));
+                seal(&mut packet, &route(side));
+                self.wires[side].push((), &packet);
+                steps += 1;
+                self.packets += 1;
+            }
+        }
+        for side in 0..self.sides.len() {
+            while let Some(((), packet)) = self.wires[side].pop() {
+                steps += 1;
+                let headers = route(side).headers(packet.len());
+                if let Ok((header, payload)) = parse(&headers, &packet) {
+                    self.sides[1 - side].engine.receive(self.now, &headers, &header, payload);
+                }
+            }
+        }
+        for side in &self.sides {
+            let verbs = side.section.verbs();
+            let cq = verbs.completion_queue(side.section.id(0)).expect("there");
+            while let Some(Completion { id, status, opcode, bytes, immediate, qp, .. }) = cq.poll().expect("valid") {
+                let is_receive = [WcOpcode::RECV, WcOpcode::RECV_WITH_IMM].contains(&opcode);
+                let good = (status == WcStatus::SUCCESS).then_some((opcode, immediate));
+                self.outcomes.entry((qp, is_receive)).or_default().push((id, status, bytes, good));
+            }
+        }
+        steps
+    }
+
+    /// Until there is nothing to do any more.
+    fn idle(&mut self) {
+        for _ in 0..100_000 {
+            if self.round() != 0 {
+                continue;
+            }
+            match self.sides.iter().filter_map(|side| side.engine.next_timer()).min() {
+                Some(next) => self.now = self.now.max(next),
+                None => return,
+            }
+        }
+        panic!("the adapters are never idle");
+    }
+}
+
+fn route(side: usize) -> Route {
+    Route { from: SocketAddrV4::new(address(side), PORT), to: address(1 - side), id: 0 }
+}
+
+/// Numbers by a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// What is where in a half: what is sent and read by the peer; what is received; what the peer writes; what is read;
+/// what atomics of the peer change; what these find.
+const SOURCE: u64 = 0;
+const RECEIVED: u64 = 8 << 10;
+const WRITTEN: u64 = 16 << 10;
+const READ: u64 = 24 << 10;
+const ATOMICS: u64 = 31 << 10;
+const FOUND: u64 = ATOMICS + 64;
+/// Bytes of most of them.
+const PART: u64 = 8 << 10;
+/// The longest message.
+const LONGEST: u64 = 3000;
+
+/// A good request that needs no receive request, or one that does: `is_received`.
+fn good(bench: &Bench, from: u16, id: u64, is_received: bool, random: &mut Random) {
+    let most = if random.below(3) == 0 { LONGEST } else { 100 };
+    let length = random.below(most);
+    let (at, to) = (random.below(PART - 2 * LONGEST), random.below(PART - LONGEST));
+    let bytes: Vec<u8> = (0..length.min(92)).map(|at| (at * 7 + id) as u8).collect();
+    let middle = length / 3;
+    let source = [bench.part(from, SOURCE + at, middle), bench.part(from, SOURCE + at + LONGEST, length - middle)];
+    let written = bench.remote_part(1 - from, WRITTEN + to);
+    let word = random.below(4) * 8;
+    let request = match (is_received, random.below(6)) {
+        (true, 0) => SendWr::inline(id, &bytes),
+        (true, 1) => SendWr::send(id, &source).imm(id as u32),
+        (true, 2) => SendWr::write(id, &source, written).imm(id as u32),
+        (true, _) => SendWr::send(id, &source),
+        (false, 0 | 1) => SendWr::write(id, &source, written),
+        (false, 2) => SendWr::inline(id, &bytes).to(written),
+        (false, 3) => {
+            let atomic = bench.remote_part(1 - from, ATOMICS + word);
+            SendWr::fetch_add(id, bench.part(from, FOUND + word, 8), atomic, id)
+        }
+        (false, 4) => {
+            let atomic = bench.remote_part(1 - from, ATOMICS + word);
+            let old = if random.below(2) == 0 { 0 } else { id };
+            SendWr::compare_swap(id, bench.part(from, FOUND + word, 8), atomic, old, id)
+        }
+        (false, _) => {
+            let into = [bench.part(from, READ + at, middle), bench.part(from, READ + at + middle, length - middle)];
+            return bench.post(from, &SendWr::read(id, &into, bench.remote_part(1 - from, SOURCE + to)));
+        }
+    };
+    bench.post(from, &if random.below(8) == 0 { request.quiet() } else { request });
+}
+
+/// A request, or a receive request with one for it, with which the connection ends.
+fn wrong(bench: &Bench, from: u16, id: u64, random: &mut Random) {
+    let (here, there) = (bench.part(from, SOURCE, 8), bench.remote_part(1 - from, WRITTEN));
+    let outside = there.at(u64::from(1 + from) * HALF + (1 << 20));
+    let keyless = Remote { rkey: there.rkey + 0x100, ..there };
+    let receive = |sge: Sge| bench.receive(1 - from, id, &[sge]);
+    let good = bench.part(1 - from, RECEIVED, 5);
+    let id = id + 1;
+    let post = |request: SendWr<'_>| bench.post(from, &request);
+    match random.below(12) {
+        0 => post(SendWr::send(id, &[Sge { lkey: 1, ..here }])),
+        1 => {
+            receive(Sge { lkey: 1, ..good });
+            post(SendWr::inline(id, &[1]));
+        }
+        2 => {
+            receive(good);
+            post(SendWr::inline(id, &[1; 6]));
+        }
+        3 => post(SendWr::write(id, &[here], outside)),
+        4 => post(SendWr::write(id, &[here], keyless)),
+        5 => post(SendWr::read(id, &[here], outside)),
+        6 => post(SendWr::read(id, &[here], keyless)),
+        7 => post(SendWr::fetch_add(id, here, there.at(4), 1)),
+        8 => post(SendWr::fetch_add(id, here, keyless, 1)),
+        9 => post(SendWr::compare_swap(id, here, outside, 1, 1)),
+        10 => post(SendWr::read(id, &[Sge { lkey: 1, ..here }], there)),
+        _ => {
+            receive(good);
+            post(SendWr::write(id, &[here], keyless).imm(1));
+        }
+    }
+}
+
+/// Runs the script of a seed.
+fn script(bench: &mut Bench, seed: u64) {
+    let mut random = Random(seed);
+    for qp in 0..2 {
+        let bytes: Vec<u8> = (0..PART).map(|at| (at * 31 + seed + at / 256 + qp) as u8).collect();
+        bench.fill(qp as u16, SOURCE, &bytes);
+    }
+    let mut id = 0;
+    for _ in 0..8 {
+        // As many receive requests as messages for them, in any order.
+        let (count, mut others) = (1 + random.below(10), [random.below(10), random.below(10)]);
+        for from in 0..2 {
+            let (mut sends, mut receives) = (count, count);
+            let others = &mut others[usize::from(from)];
+            while sends + receives + *others != 0 {
+                id += 1;
+                match random.below(3) {
+                    0 if sends != 0 => {
+                        sends -= 1;
+                        good(bench, from, id, true, &mut random);
+                    }
+                    1 if *others != 0 => {
+                        *others -= 1;
+                        good(bench, from, id, false, &mut random);
+                    }
+                    2 if receives != 0 => {
+                        receives -= 1;
+                        let (first, at) = (random.below(700), RECEIVED + random.below(PART - 2 * LONGEST));
+                        let parts = [bench.part(1 - from, at, first), bench.part(1 - from, at + first, LONGEST)];
+                        bench.receive(1 - from, id, &parts);
+                    }
+                    _ => {}
+                }
+                if random.below(4) == 0 {
+                    bench.round();
+                }
+            }
+        }
+        bench.idle();
+    }
+    let from = random.below(2) as u16;
+    wrong(bench, from, id + 1, &mut random);
+    bench.idle();
+    (0..2).for_each(|qp| bench.post(qp, &SendWr::inline(id + 3, &[])));
+    (0..2).for_each(|qp| bench.receive(qp, id + 4, &[]));
+    bench.idle();
+}
+
+fn compare(seeds: std::ops::Range<u64>, plan: Plan) {
+    for seed in seeds {
+        let (mut own, mut remote) = (Bench::own(6), Bench::remote(6, Plan { seed, ..plan }, |_| ()));
+        script(&mut own, seed);
+        script(&mut remote, seed);
+        for (queue, expected) in &own.outcomes {
+            let got = remote.outcomes.get(queue).map_or(&[][..], Vec::as_slice);
+            let differs = expected.iter().zip(got).position(|(a, b)| a != b).unwrap_or(expected.len().min(got.len()));
+            assert!(
+                expected == got,
+                "seed {seed}, {plan:?}: {queue:?} at {differs}: {:?}, expected {:?}",
+                got.get(differs),
+                expected.get(differs)
+            );
+        }
+        assert_eq!(own.outcomes.len(), remote.outcomes.len());
+        for qp in 0..2 {
+            assert!(own.memory(qp) == remote.memory(qp), "seed {seed}, {plan:?}: memory of {qp}");
+            assert_eq!(own.state(qp), remote.state(qp), "seed {seed}, {plan:?}: state of {qp}");
+        }
+    }
+}
+
+/// More in a night: `HAMR_SEEDS`.
+fn seeds() -> u64 {
+    std::env::var("HAMR_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(50)
+}
+
+#[test]
+fn a_script_has_one_outcome_over_any_wire() {
+    compare(0..seeds(), Plan::default());
+    compare(0..seeds(), Plan { loss: 20, ..Plan::default() });
+    compare(0..seeds(), Plan { loss: 100, repeat: 100, damage: 20, reorder: 16, ..Plan::default() });
+    compare(0..seeds(), Plan { reorder: 16, repeat: 500, ..Plan::default() });
+}
+
+#[test]
+fn a_peer_that_never_answers_ends_the_connection() {
+    let mut bench = Bench::remote(4, Plan { loss: 1000, ..Plan::default() }, |_| ());
+    bench.post(0, &SendWr::inline(1, &[1]));
+    bench.post(0, &SendWr::inline(2, &[2]));
+    bench.receive(0, 3, &[]);
+    bench.idle();
+    let (retry, flushed) = (WcStatus::RETRY_EXC_ERR, WcStatus::WR_FLUSH_ERR);
+    assert_eq!(bench.outcomes[&(0, false)], [(1, retry, 0, None), (2, flushed, 0, None)]);
+    assert_eq!(bench.outcomes[&(0, true)], [(3, flushed, 0, None)]);
+    // Seven times again, each within 2^14 * 4.096 µs.
+    assert_eq!((bench.packets, bench.now), (16, 1 + 8 * (4096 << 14)));
+    assert_eq!((bench.state(0), bench.state(1)), (QpState::ERR.0, QpState::RTS.0));
+}
+
+/// A packet of a peer that breaks the rules, from the right address and with a right check value.
+#[derive(Clone, Debug)]
+struct Lie {
+    opcode: u8,
+    /// From the number that is expected, or was sent.
+    psn: u32,
+    of_request: bool,
+    wants_acknowledge: bool,
+    addr: u64,
+    length: u32,
+    rkey: u32,
+    syndrome: u8,
+    payload: usize,
+}
+
+fn lies() -> impl Strategy<Value = Lie> {
+    let psn = prop_oneof![4 => (0..4_u32).boxed(), 2 => (0..MASK).boxed(), 1 => ((MASK - 200)..=MASK).boxed()];
+    let addr =
+        prop_oneof![4 => (0..KEPT).boxed(), 1 => any::<u64>().boxed(), 1 => ((KEPT - 300)..(KEPT + 300)).boxed()];
+    let length = prop_oneof![4 => (0..2000_u32).boxed(), 1 => any::<u32>().boxed()];
+    let rkey = prop_oneof![6 => Just(LKEY).boxed(), 1 => any::<u32>().boxed(), 1 => Just(LKEY + 1).boxed()];
+    let payload = prop_oneof![2 => Just(usize::from(MTU)), 2 => 0..300_usize];
+    let flags = (any::<bool>(), any::<bool>());
+    (0..24_u8, psn, flags, addr, length, rkey, any::<u8>(), payload).prop_map(
+        |(opcode, psn, (of_request, wants_acknowledge), addr, length, rkey, syndrome, payload)| Lie {
+            opcode,
+            psn,
+            of_request,
+            wants_acknowledge,
+            addr,
+            length,
+            rkey,
+            syndrome,
+            payload,
+        },
+    )
+}
+
+/// Bytes of the region that the peer may name.
+const KEPT: u64 = 16 << 10;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// H17: whatever a connected peer sends, the adapter answers within bounds, and writes what it may write only.
+    #[test]
+    fn an_adapter_survives_any_peer(lies in proptest::collection::vec(lies(), 1..100)) {
+        let section = Section::new(4, 9);
+        let mut engine = Engine::new(section.window.part(0, section.window.len()).expect("all of it"));
+        let region = Object { len: KEPT, ..section.objects[0] };
+        for object in [region].iter().chain(&section.objects[1..]) {
+            assert_eq!(engine.command(&create(*object)), Reply::DONE);
+        }
+        let (address, qp_number) = (address(1).octets(), 0x101);
+        let [psn, own_psn] = PSNS;
+        let remote = RemoteEnd { address, qp_number, psn, own_psn, mtu: MTU, timeout: 14, retry: 7, reserved: 0 };
+        let command = Command { verb: Verb::CONNECT_REMOTE, peer: 0, object: Object::default(), remote };
+        assert_eq!(engine.command(&command), Reply::DONE);
+        let verbs = section.verbs();
+        let qp = verbs.queue_pair(section.id(0)).expect("there");
+        let cq = verbs.completion_queue(section.id(0)).expect("there");
+        let part = |at, len| Sge { addr: region.iova + at, len, lkey: LKEY };
+        let there = Remote { addr: 77, rkey: 7 };
+        let (mut packet, mut expected, mut now) = (Vec::new(), psn, 1);
+        let not_its_own = || {
+            let ring = section.objects[1].off;
+            let behind = ring + (LINE << 9);
+            let kept = [(OBJECTS, ARENA), (region.off + KEPT, ring), (behind, section.window.len())];
+            kept.map(|(from, to)| {
+                let mut bytes = vec![0; (to - from) as usize];
+                section.window.read_bytes(from, &mut bytes).expect("inside");
+                bytes
+            })
+        };
+        for (posted, lie) in (0_u64..).zip(&lies) {
+            // All that a connection may wait for.
+            let _ = qp.receive(posted, &[part(0, 300), part(500, 300)]);
+            let _ = match posted % 4 {
+                0 => qp.post(&SendWr::read(posted, &[part(1000, 600)], there)),
+                1 => qp.post(&SendWr::fetch_add(posted, part(2000, 8), there, 1)),
+                2 => qp.post(&SendWr::inline(posted, &[1; 50])),
+                _ => qp.post(&SendWr::write(posted, &[part(0, 700)], there)),
+            };
+            let before = not_its_own();
+            let Some(opcode) = Opcode::parse(lie.opcode) else { continue };
+            let base = if opcode.is_request() == lie.of_request { expected } else { own_psn };
+            let number = base.wrapping_add(lie.psn) & MASK;
+            let &Lie { addr, rkey, length, wants_acknowledge, .. } = lie;
+            let addr = region.iova.wrapping_add(addr);
+            let header = Header {
+                wants_acknowledge,
+                reth: Reth { addr, rkey, length },
+                atomic: AtomicEth { addr, rkey, swap_add: 1, compare: 0 },
+                acknowledge: Acknowledge { syndrome: Syndrome(lie.syndrome), msn: lie.psn },
+                ..Header::new(opcode, 0x100, number)
+            };
+            let payload = vec![9; if opcode.has_payload() { lie.payload } else { 0 }];
+            engine.receive(now, &route(1).headers(60), &header, &payload);
+            engine.round(now);
+            // A window of its own packets, the longest answer, and what was in the queue.
+            let mut sent = 0;
+            while engine.transmit(now, &mut packet).is_some() {
+                sent += 1;
+                prop_assert!(sent <= 128 + 34 + 16 * (KEPT / u64::from(MTU)));
+            }
+            if opcode.is_request() && number == expected {
+                expected = (expected + 1) & MASK;
+            }
+            now = now.max(engine.next_timer().unwrap_or(now));
+            while cq.poll().expect("valid").is_some() {}
+            let after = not_its_own();
+            prop_assert!(before == after);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Where datagrams go: address handles.
+
+use crate::error::VerbsError;
+use crate::ids::{AhId, Remote};
+use crate::memory::Memory;
+use crate::verbs::Verbs;
+use crate::wire::Kind;
+
+/// An address handle, open for the time of a call: an adapter that datagrams go to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address {
+    index: u16,
+}
+
+impl<M: Memory> Verbs<'_, M> {
+    /// Opens an address handle.
+    ///
+    /// # Errors
+    /// [`VerbsError::Stale`], [`VerbsError::Corrupt`].
+    pub fn address(&self, id: AhId) -> Result<Address, VerbsError> {
+        Ok(Address { index: self.open(Kind::ADDRESS_HANDLE, id.name())?.index })
+    }
+}
+
+impl Address {
+    /// What a request says of a queue pair there that has this key.
+    pub(crate) const fn remote(self, qp_number: u32, qkey: u32) -> Remote {
+        Remote { addr: (qkey as u64) << 32 | qp_number as u64, rkey: self.index as u32 }
+    }
+}

@@ -1,0 +1,70 @@
+//! The device's end of a ring of work requests, of any kind.
+//!
+//! A handler may be ended between any two stores. What decides is the published word of an entry: a post that was ended before
+//! it has posted nothing, and one that was ended behind it is found by the next post, which steps over it.
+
+use crate::error::VerbsError;
+use crate::memory::Memory;
+use crate::ring::Ring;
+use crate::verbs::Verbs;
+use crate::wire::{LINE, SendEntry, Sge, WORD};
+use crate::work;
+use core::sync::atomic::{AtomicU32, Ordering};
+use zerocopy::IntoBytes;
+
+/// A ring with the private words of its object (see the module).
+pub(crate) struct Queue<'v, M: Memory> {
+    pub(crate) verbs: &'v Verbs<'v, M>,
+    pub(crate) ring: Ring,
+    pub(crate) generation: u16,
+    /// The key of the object, entries posted, entries that are free again.
+    pub(crate) words: [&'v AtomicU32; 3],
+}
+
+impl<M: Memory> Queue<'_, M> {
+    /// Entries posted in this generation, modulo 2^32.
+    pub(crate) fn posted(&self) -> u32 {
+        self.words[1].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn receive(&self, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
+        let entry = work::receive(id, into)?;
+        self.publish(self.room(0)?, entry.as_bytes())
+    }
+
+    /// A quiet request leaves the last entry to one that has a completion: without such a one, none would be free again.
+    pub(crate) fn send(&self, entry: &SendEntry, is_quiet: bool) -> Result<(), VerbsError> {
+        let (x, bytes) = (self.room(is_quiet.into())?, entry.as_bytes());
+        if entry.head & SendEntry::TWO_LINES != 0 {
+            let second = bytes.get(LINE as usize..).unwrap_or_default();
+            self.verbs.memory.write_bytes(self.ring.entry(x) + LINE, second)?;
+        }
+        self.publish(x, bytes)
+    }
+
+    /// The position of the next entry, if there is more room than `spare`, behind one whose post was ended when it had been
+    /// published.
+    fn room(&self, spare: u32) -> Result<u32, VerbsError> {
+        self.verbs.check_attached()?;
+        let ([key, posted, retired], ring) = (self.words, &self.ring);
+        if key.load(Ordering::Relaxed) != u32::from(self.generation) {
+            return Err(VerbsError::Stale);
+        }
+        let (mut x, retired) = (posted.load(Ordering::Relaxed), retired.load(Ordering::Relaxed));
+        // One completion may have been taken of a post that was ended: then it is -1.
+        let has_room = |x: u32, spare| (x.wrapping_sub(retired) as i32) < ring.entries() as i32 - spare as i32;
+        if has_room(x, 0) && self.verbs.memory.observe(ring.word(x))? == ring.expected(x) {
+            x = x.wrapping_add(1);
+            self.verbs.memory.keep(posted, x);
+        }
+        if has_room(x, spare) { Ok(x) } else { Err(VerbsError::Full) }
+    }
+
+    fn publish(&self, x: u32, line: &[u8]) -> Result<(), VerbsError> {
+        let (memory, ring) = (self.verbs.memory, &self.ring);
+        memory.write_bytes(ring.entry(x), line.get(..WORD as usize).unwrap_or_default())?;
+        memory.publish(ring.word(x), ring.expected(x))?;
+        memory.keep(self.words[1], x.wrapping_add(1));
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! A shared receive queue at the device: receive requests of which several queue pairs take.
+//!
+//! They complete out of order. The device keeps a bit for each of the last 512 positions, which says whether the request there is
+//! done: it changes its value from lap to lap, so that it is never cleared, and a completion may be taken in twice. The ring is
+//! free up to the first request that is not done.
+
+use crate::error::VerbsError;
+use crate::ids::SrqId;
+use crate::memory::Memory;
+use crate::queue::Queue;
+use crate::ring::Ring;
+use crate::verbs::{SRQ_WORDS, Verbs};
+use crate::wire::{Kind, MAX_LOG2, Sge};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// A shared receive queue, open for the time of a call (see the module).
+pub struct SharedReceiveQueue<'v, M: Memory>(Queue<'v, M>);
+
+impl<M: Memory> Verbs<'_, M> {
+    /// Opens a shared receive queue.
+    ///
+    /// # Errors
+    /// [`VerbsError::Stale`], [`VerbsError::Corrupt`].
+    pub fn shared_receive_queue(&self, id: SrqId) -> Result<SharedReceiveQueue<'_, M>, VerbsError> {
+        let object = self.open(Kind::SHARED_RECEIVE_QUEUE, id.name())?;
+        let words = self.srq_words(object.index).ok_or(VerbsError::Stale)?;
+        self.claim_words(words, object.generation);
+        let [key, posted, retired, ..] = words;
+        let ring = Ring::new(object.off, object.log2, 1, object.tag());
+        let words = [key, posted, retired];
+        Ok(SharedReceiveQueue(Queue { verbs: self, ring, generation: object.generation, words }))
+    }
+}
+
+impl<M: Memory> SharedReceiveQueue<'_, M> {
+    /// Posts a request to receive one message of any of the queue pairs into up to two parts of registered memory.
+    ///
+    /// # Errors
+    /// [`VerbsError::Full`], of the request itself, [`VerbsError::HcaLost`], [`VerbsError::Stale`].
+    pub fn receive(&self, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
+        self.0.receive(id, into)
+    }
+}
+
+/// Marks the request at a position as done, and frees what is done up to the first one that is not. False: it was not posted.
+pub(crate) fn retire<M: Memory>(memory: &M, words: &[AtomicU32; SRQ_WORDS], position: u32) -> bool {
+    let [_, posted, retired, bits @ ..] = words;
+    let first = retired.load(Ordering::Relaxed);
+    // Of a post that was ended the position is not yet stepped.
+    let most = posted.load(Ordering::Relaxed).wrapping_sub(first).wrapping_add(1);
+    let done = position.wrapping_sub(first);
+    if done.cast_signed() < 0 {
+        // Taken in twice: the first time was ended.
+        return true;
+    }
+    let place = |x: u32| Some((bits.get(x as usize % (1 << MAX_LOG2) / 32)?, 1 << (x % 32)));
+    let mark = |x: u32, bit| if x >> MAX_LOG2 & 1 == 0 { bit } else { 0 };
+    let Some((word, bit)) = place(position).filter(|_| done < most) else { return false };
+    memory.keep(word, word.load(Ordering::Relaxed) & !bit | mark(position, bit));
+    let is_done = |x| place(x).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit == mark(x, bit));
+    let count = (0..most.min(1 << MAX_LOG2)).take_while(|i| is_done(first.wrapping_add(*i))).count();
+    memory.keep(retired, first.wrapping_add(count as u32));
+    true
+}
