@@ -1,13 +1,14 @@
 //! A host channel adapter in software (abi §16): what takes the work requests of a device and completes them.
 //!
 //! `engine` is the adapter without input and output: it reads rings, copies messages and writes completions. Both ends of each
-//! connection are in it (the wire `self`). `server` is the process around it: the socket to the host, the mapped window, the loop
-//! that polls.
+//! connection are in it (the wire `self`). `rest` decides when it sleeps and wakes its device. `server` is the process around both: the
+//! socket to the host, the mapped window, the loop.
 //!
 //! Who may depend on it: its binary, tests. It depends on `hamr-verbs` for the bits, on `hamr` for the mapping of a window.
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod rest;
 pub mod server;
 
 pub use engine::Engine;

@@ -76,6 +76,7 @@ impl<M: Memory> CompletionQueue<'_, M> {
     }
 
     fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {
+        self.verbs.memory.found_nothing();
         match state {
             FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
             FabricState::ATTACHED => Err(VerbsError::Overrun),

@@ -21,6 +21,17 @@ pub trait Memory {
     /// Stores a word, behind every earlier access.
     fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow>;
 
+    /// Publishes a word that the adapter must find, also one that sleeps.
+    #[inline]
+    fn post(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.publish(off, value)
+    }
+    /// A look for what the adapter publishes found nothing: it may sleep, and have missed a post.
+    #[inline]
+    fn found_nothing(&self) {}
+    /// Notifies an adapter that has missed one.
+    fn notify_fenced(&self) {}
+
     /// Stores a word of the program's own.
     #[inline]
     fn keep(&self, word: &AtomicU32, value: u32) {
@@ -62,6 +73,17 @@ impl Memory for Side {
     #[inline]
     fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
         Side::publish(self, off, value)
+    }
+    #[inline]
+    fn post(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        Side::post(self, off, value)
+    }
+    #[inline]
+    fn found_nothing(&self) {
+        Side::found_nothing(self);
+    }
+    fn notify_fenced(&self) {
+        Side::notify_fenced(self);
     }
 }
 

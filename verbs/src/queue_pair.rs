@@ -179,7 +179,7 @@ impl<M: Memory> QueuePair<'_, M> {
     fn publish(&self, ring: &Ring, x: u32, line: &[u8], posted: usize) -> Result<(), VerbsError> {
         let memory = self.verbs.memory;
         memory.write_bytes(ring.entry(x), line.get(..crate::wire::WORD as usize).unwrap_or_default())?;
-        memory.publish(ring.word(x), ring.expected(x))?;
+        memory.post(ring.word(x), ring.expected(x))?;
         self.keep(posted, x.wrapping_add(1));
         Ok(())
     }

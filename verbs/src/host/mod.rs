@@ -24,12 +24,18 @@ use crate::wire::{
     ARENA, Access, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_COMPLETION_QUEUES,
     MAX_LOG2, MAX_QUEUE_PAIRS, MAX_REGIONS, Object, Reply, SQ_CI, SectionHead, Verb, WORD, word_of,
 };
-use adapter::Adapter;
+use adapter::{Adapter, Start};
 use hamr::Node;
-use hamr::side::{Closer, SideEnds};
+use hamr::side::{Closer, SideEnds, lock_within};
 use hamr_comm::abi::window::{Shared, Window};
+use rustix::fd::OwnedFd;
+use rustix::net::SendFlags;
+use std::format;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::path::Path;
+use std::string::ToString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
@@ -60,24 +66,27 @@ impl QpPlan {
 pub struct Fabric(Arc<Inner>);
 
 struct Inner {
-    state: Mutex<State>,
+    /// What there is of the section; `None` before and behind its adapter's epoch. Who has the lock asks the adapter, or uses
+    /// the section.
+    ends: Mutex<Option<Ends>>,
+    /// Set under that lock, unless [`Self::is_closed`].
+    adapter: OnceLock<Adapter>,
+    is_closed: AtomicBool,
+    has_failed: AtomicBool,
     /// The process that has opened it: a copy of that does nothing to it.
     owner: u32,
-}
-
-/// What there is of the adapter.
-struct State {
-    ends: Option<Ends>,
-    adapter: Option<Adapter>,
-    is_closed: bool,
 }
 
 /// What the device has opened.
 struct Ends {
     section: Window<Shared>,
+    /// A socket that notifies the device.
+    device: OwnedFd,
     off: u64,
     node: u16,
     epoch: u16,
+    /// Handlers were told that it serves.
+    is_attached: bool,
     /// Arena that is used.
     used: u64,
     regions: u16,
@@ -90,30 +99,25 @@ impl Fabric {
     /// `HAMR_HCA` names, else `hamr-hca` beside this one.
     ///
     /// # Errors
-    /// The device can have none, with the reason; the adapter does not start, or is of another build.
+    /// The device can have none, with the reason; the adapter does not start, or is of another build. Then it may be tried again.
     pub fn open(node: &Node) -> Result<Self, FabricError> {
-        // Before the epoch's one adapter is used up.
         let program = adapter::program()?;
         let inner = Arc::new(Inner {
-            state: Mutex::new(State { ends: None, adapter: None, is_closed: false }),
+            ends: Mutex::new(None),
+            adapter: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             owner: std::process::id(),
         });
-        let SideEnds { section, memory, off, node, epoch } = node.open_side(inner.clone())?;
-        // A closer that comes first finds nothing to close, and this finds that it is closed.
-        let mut state = inner.lock(LIMIT)?;
-        if state.is_closed {
-            return Err(FabricError::Lost);
+        let ends = node.open_side(inner.clone())?;
+        let this = Self(inner);
+        // Nothing is locked while the program starts: a closer ends it meanwhile.
+        let started = this.0.start(&program, ends).and_then(|adapter| adapter.greeted(&program));
+        let attached = started.and_then(|()| this.0.attach());
+        if attached.is_err() {
+            this.0.has_failed.store(this.0.close(LIMIT), Ordering::Release);
         }
-        section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
-        section.word(FABRIC_EPOCH)?.store(epoch.0);
-        let len = section.len();
-        let adapter = Adapter::start(&program, &memory, off, len, epoch.0)?;
-        section.word(FABRIC_STATE)?.publish(FabricState::ATTACHED.0);
-        let (node, epoch) = (node.0, epoch.0 as u16);
-        let ends = Ends { section, off, node, epoch, used: ARENA, regions: 0, completion_queues: 0, queue_pairs: 0 };
-        (state.ends, state.adapter) = (Some(ends), Some(adapter));
-        drop(state);
-        Ok(Self(inner))
+        attached.map(|()| this)
     }
 
     /// Makes a region of so many zeros.
@@ -178,12 +182,12 @@ impl Fabric {
     /// # Errors
     /// One of them is connected, or of another adapter; the adapter is lost.
     pub fn connect(&self, a: QpId, b: QpId) -> Result<(), FabricError> {
-        self.0.with(|ends, adapter| {
+        self.0.with(LIMIT, |ends, adapter| {
             for qp in [a, b] {
                 ends.check(qp.name(), ends.queue_pairs)?;
             }
             let object = Object { index: a.index(), ..Object::default() };
-            adapter.ask(&Command { verb: Verb::CONNECT, peer: b.index().into(), object })
+            adapter(Command { verb: Verb::CONNECT, peer: b.index().into(), object })
         })
     }
 
@@ -192,16 +196,16 @@ impl Fabric {
     /// # Errors
     /// It is of another adapter.
     pub fn completed(&self, qp: QpId) -> Result<u32, FabricError> {
-        let state = self.0.lock(LIMIT)?;
-        let ends = state.ends.as_ref().ok_or(FabricError::Lost)?;
+        let ends = self.0.lock(LIMIT)?;
+        let ends = ends.as_ref().ok_or(FabricError::Lost)?;
         ends.check(qp.name(), ends.queue_pairs)?;
         Ok(ends.section.word(word_of(SQ_CI, qp.index()))?.load())
     }
 
     /// Where the section is in the window's memory, for programs that look at it from outside.
     pub fn section(&self) -> Option<Range<u64>> {
-        let state = self.0.lock(LIMIT).ok()?;
-        state.ends.as_ref().map(|ends| ends.off..ends.off + ends.section.len())
+        let ends = self.0.lock(LIMIT).ok()?;
+        ends.as_ref().map(|ends| ends.off..ends.off + ends.section.len())
     }
 
     /// The adapter's process.
@@ -209,7 +213,8 @@ impl Fabric {
     /// # Errors
     /// It was ended.
     pub fn process(&self) -> Result<u32, FabricError> {
-        self.0.with(|_, adapter| Ok(adapter.id()))
+        let adapter = self.0.adapter.get().filter(|_| !self.0.is_closed());
+        adapter.map(Adapter::id).ok_or(FabricError::Lost)
     }
 
     /// Has the adapter made an object, and then tells handlers of it.
@@ -217,9 +222,9 @@ impl Fabric {
         &self,
         plan: impl FnOnce(&mut Ends) -> Result<Object, FabricError>,
     ) -> Result<(Name, Object), FabricError> {
-        self.0.with(|ends, adapter| {
+        self.0.with(LIMIT, |ends, adapter| {
             let object = Object { generation: 1, ..plan(ends)? };
-            adapter.ask(&Command { verb: Verb::CREATE, peer: 0, object })?;
+            adapter(Command { verb: Verb::CREATE, peer: 0, object })?;
             let place = object.kind.place(object.index).ok_or(FabricError::Refused(Reply::MALFORMED))?;
             ends.section.write(place, object.as_bytes().get(..WORD as usize).unwrap_or_default())?;
             ends.section.word(place + WORD)?.publish(Object::live(object.generation));
@@ -231,7 +236,7 @@ impl Fabric {
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.close(2 * LIMIT);
     }
 }
 
@@ -279,57 +284,151 @@ impl Inner {
         std::process::id() == self.owner
     }
 
-    fn lock(&self, limit: Duration) -> Result<MutexGuard<'_, State>, FabricError> {
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    fn lock(&self, limit: Duration) -> Result<MutexGuard<'_, Option<Ends>>, FabricError> {
         if !self.is_here() {
             return Err(FabricError::Lost);
         }
-        let begin = Instant::now();
-        loop {
-            match self.state.try_lock() {
-                Ok(state) => return Ok(state),
-                Err(TryLockError::Poisoned(state)) => return Ok(state.into_inner()),
-                Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return Err(FabricError::Late),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(100)),
+        lock_within(&self.ends, limit).ok_or(FabricError::Late)
+    }
+
+    /// Starts the program, and a thread that waits for its end.
+    fn start(self: &Arc<Self>, program: &Path, side: SideEnds) -> Result<&Adapter, FabricError> {
+        let SideEnds { section, memory, off, node, epoch, device, doorbell } = side;
+        let mut ends = self.lock(LIMIT)?;
+        // A closer that came first has found nothing to end.
+        if self.is_closed() {
+            return Err(FabricError::Lost);
+        }
+        section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
+        section.word(FABRIC_EPOCH)?.store(epoch.0);
+        let start =
+            Start { memory: &memory, device: &device, doorbell: &doorbell, off, len: section.len(), epoch: epoch.0 };
+        let started = Adapter::start(program, &start)?;
+        let adapter = self.adapter.get_or_init(|| started);
+        let (node, epoch) = (node.0, epoch.0 as u16);
+        let (used, is_attached) = (ARENA, false);
+        let (regions, completion_queues, queue_pairs) = (0, 0, 0);
+        *ends = Some(Ends {
+            section,
+            device,
+            off,
+            node,
+            epoch,
+            is_attached,
+            used,
+            regions,
+            completion_queues,
+            queue_pairs,
+        });
+        drop(ends);
+        let this = self.clone();
+        let watch = move || {
+            this.adapter.get().into_iter().for_each(Adapter::await_end);
+            this.has_ended();
+        };
+        let thread = std::thread::Builder::new().name("hamr-hca-watch".to_string()).spawn(watch);
+        let why = |e: std::io::Error| format!("starting the thread that watches it: {e}");
+        thread.map_err(|e| FabricError::Start { program: program.into(), why: why(e) })?;
+        Ok(adapter)
+    }
+
+    /// It serves: handlers may use it from now on.
+    fn attach(&self) -> Result<(), FabricError> {
+        let mut ends = self.lock(LIMIT)?;
+        match ends.as_mut().filter(|_| !self.is_closed()) {
+            None => Err(FabricError::Lost),
+            Some(ends) => {
+                ends.is_attached = true;
+                ends.section.word(FABRIC_STATE)?.publish(FabricState::ATTACHED.0);
+                Ok(())
             }
         }
     }
 
-    /// Asks the adapter for something. One that does not answer in time is ended: its answer would be taken for another's.
-    fn with<R>(&self, ask: impl FnOnce(&mut Ends, &Adapter) -> Result<R, FabricError>) -> Result<R, FabricError> {
-        let mut state = self.lock(LIMIT)?;
-        let State { ends: Some(ends), adapter: Some(adapter), .. } = &mut *state else { return Err(FabricError::Lost) };
-        let done = ask(ends, adapter);
-        if matches!(done, Err(FabricError::Late | FabricError::Lost)) {
-            state.end(Duration::ZERO);
+    /// Asks the adapter for something, within `limit`, the wait for other threads included. One that does not answer within
+    /// [`LIMIT`] is ended.
+    fn with<R>(
+        &self,
+        limit: Duration,
+        ask: impl FnOnce(&mut Ends, &dyn Fn(Command) -> Result<(), FabricError>) -> Result<R, FabricError>,
+    ) -> Result<R, FabricError> {
+        let begin = Instant::now();
+        let mut ends = self.lock(limit)?;
+        let adapter = self.adapter.get().filter(|_| !self.is_closed()).ok_or(FabricError::Lost)?;
+        let given = ends.as_mut().ok_or(FabricError::Lost)?;
+        let left = limit.saturating_sub(begin.elapsed());
+        let done = ask(given, &|command| adapter.ask(command, left));
+        let is_lost = match done {
+            Err(FabricError::Late) => left >= LIMIT / 2,
+            Err(FabricError::Lost) => true,
+            _ => false,
+        };
+        if is_lost {
+            self.end(&mut ends, adapter, Duration::ZERO, LIMIT);
         }
         done
     }
+
+    /// Ends the adapter, which has so long to end by itself; then handlers find it lost. False: not within `limit`.
+    fn end(&self, ends: &mut Option<Ends>, adapter: &Adapter, grace: Duration, limit: Duration) -> bool {
+        self.is_closed.store(true, Ordering::Release);
+        let has_ended = adapter.end(grace, limit);
+        if has_ended && let Some(ends) = ends {
+            ends.tell_lost();
+        }
+        has_ended
+    }
+
+    /// It has ended, by itself or not.
+    fn has_ended(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let ends = lock_within(&self.ends, Duration::MAX);
+        if let Some(Some(ends)) = ends.as_deref() {
+            ends.tell_lost();
+        }
+    }
 }
 
-impl State {
-    /// Ends the adapter, which has so long to end by itself; then handlers find it lost.
-    fn end(&mut self, limit: Duration) {
-        self.is_closed = true;
-        if let Some(adapter) = self.adapter.take() {
-            adapter.end(limit);
-        }
-        if let Some(ends) = &self.ends
-            && let Ok(word) = ends.section.word(FABRIC_STATE)
+impl Ends {
+    /// The adapter writes nothing any more: handlers find that, also of a device that sleeps.
+    fn tell_lost(&self) {
+        if self.is_attached
+            && let Ok(word) = self.section.word(FABRIC_STATE)
         {
             word.publish(FabricState::LOST.0);
+            // Always, so that no fence is needed. An error means that the device is being notified already, or gone.
+            let _ = rustix::net::send(&self.device, &1_u64.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
     }
 }
 
 impl Closer for Inner {
-    fn close(&self) {
+    fn close(&self, limit: Duration) -> bool {
         if !self.is_here() {
-            return;
+            return true;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.end(LIMIT);
-        // The next epoch has the section.
-        state.ends = None;
+        let begin = Instant::now();
+        let left = || limit.saturating_sub(begin.elapsed());
+        self.is_closed.store(true, Ordering::Release);
+        // Who asks it something has the lock, and stops at that.
+        self.adapter.get().into_iter().for_each(Adapter::hang_up);
+        let Some(mut ends) = lock_within(&self.ends, limit) else { return false };
+        // Under the lock it is there, or never will be.
+        let has_ended =
+            self.adapter.get().is_none_or(|adapter| self.end(&mut ends, adapter, LIMIT.min(left() / 2), left()));
+        if has_ended {
+            // The next epoch has the section.
+            *ends = None;
+        }
+        has_ended
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
     }
 }
 
@@ -373,7 +472,7 @@ impl Region {
         if wanted > self.len {
             return Err(FabricError::Limit { what: "bytes of the region", most: self.len, wanted });
         }
-        let state = self.inner.lock(LIMIT)?;
-        copy(&state.ends.as_ref().ok_or(FabricError::Lost)?.section, self.off + at)
+        let ends = self.inner.lock(LIMIT)?;
+        copy(&ends.as_ref().ok_or(FabricError::Lost)?.section, self.off + at)
     }
 }
