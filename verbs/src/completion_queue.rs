@@ -11,6 +11,7 @@ use crate::ring::Ring;
 use crate::verbs::Verbs;
 use crate::wire::{CQ_CI, CQ_STATE, CompletionEntry, FabricState, Kind, Opcode, WcStatus, word_of};
 use core::sync::atomic::{AtomicU32, Ordering};
+use hamr_comm::Task;
 
 /// The outcome of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +74,21 @@ impl<M: Memory> CompletionQueue<'_, M> {
         memory.publish(word_of(CQ_CI, self.index), next)?;
         let CompletionEntry { id, status, opcode, length, qp, .. } = entry;
         if is_known { Ok(Some(Completion { id, status, opcode, bytes: length, qp })) } else { Err(VerbsError::Corrupt) }
+    }
+
+    /// Takes the next completion, which the task waits for: its device serves other calls meanwhile, or sleeps.
+    ///
+    /// # Errors
+    /// As of [`Self::poll`]; [`VerbsError::Interrupted`].
+    #[track_caller]
+    pub fn wait(&self, task: &Task<'_>) -> Result<Completion, VerbsError> {
+        let mut found = Ok(None);
+        task.wait_for_side(|| {
+            found = self.poll();
+            !matches!(found, Ok(None))
+        })?;
+        // The wait ends with one.
+        found.and_then(|found| found.ok_or(VerbsError::Corrupt))
     }
 
     fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {

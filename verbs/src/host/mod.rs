@@ -15,6 +15,8 @@
 //! ```
 
 mod adapter;
+#[cfg(feature = "commands")]
+pub(crate) mod commands;
 mod error;
 
 pub use error::FabricError;
@@ -27,6 +29,7 @@ use crate::wire::{
 use adapter::{Adapter, Start};
 use hamr::Node;
 use hamr::side::{Closer, SideEnds, lock_within};
+use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
 use rustix::net::SendFlags;
@@ -71,6 +74,8 @@ struct Inner {
     ends: Mutex<Option<Ends>>,
     /// Set under that lock, unless [`Self::is_closed`].
     adapter: OnceLock<Adapter>,
+    /// The device.
+    node: NodeId,
     is_closed: AtomicBool,
     has_failed: AtomicBool,
     /// The process that has opened it: a copy of that does nothing to it.
@@ -105,6 +110,7 @@ impl Fabric {
         let inner = Arc::new(Inner {
             ends: Mutex::new(None),
             adapter: OnceLock::new(),
+            node: NodeId(node.info().node),
             is_closed: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             owner: std::process::id(),
@@ -125,15 +131,8 @@ impl Fabric {
     /// # Errors
     /// No room; the adapter is lost.
     pub fn region(&self, bytes: u64, access: Access) -> Result<Region, FabricError> {
-        self.create(|ends| {
-            let index = free(ends.regions, MAX_REGIONS, "regions")?;
-            let off = ends.take(bytes)?;
-            ends.regions += 1;
-            // The address is the place, so that both are equal modulo any alignment.
-            let lkey = 0x0100_0000 | u32::from(index);
-            Ok(Object { kind: Kind::REGION, index, off, len: bytes, iova: off, lkey, access, ..Object::default() })
-        })
-        .map(|(id, object)| Region { inner: self.0.clone(), id: id.into(), off: object.off, len: bytes })
+        let (id, object) = self.0.region(bytes, access, LIMIT)?;
+        Ok(Region { inner: self.0.clone(), id: id.into(), off: object.off, len: bytes })
     }
 
     /// Makes a completion queue in which so many completions may wait.
@@ -141,16 +140,7 @@ impl Fabric {
     /// # Errors
     /// None, or more than 511; no room; the adapter is lost.
     pub fn completion_queue(&self, entries: u32) -> Result<CqId, FabricError> {
-        // One more is for a handler that was ended before it said that it has taken one.
-        let entries = if entries == 0 { 0 } else { entries.saturating_add(1) };
-        let log2 = log2_of(entries, "completions of a queue")?;
-        let made = self.create(|ends| {
-            let index = free(ends.completion_queues, MAX_COMPLETION_QUEUES, "completion queues")?;
-            let off = ends.take(LINE << log2)?;
-            ends.completion_queues += 1;
-            Ok(Object { kind: Kind::COMPLETION_QUEUE, index, off, log2, ..Object::default() })
-        });
-        made.map(|(id, _)| id.into())
+        self.0.completion_queue(entries, LIMIT)
     }
 
     /// Makes a queue pair (RC) that can receive once it is connected.
@@ -158,23 +148,7 @@ impl Fabric {
     /// # Errors
     /// More than 512 requests; no room; a completion queue of another adapter; the adapter is lost.
     pub fn queue_pair(&self, plan: &QpPlan) -> Result<QpId, FabricError> {
-        let (log2, receive_log2) =
-            (log2_of(plan.sends, "requests of a queue")?, log2_of(plan.receives, "requests of a queue")?);
-        let made = self.create(|ends| {
-            for cq in [plan.send_cq, plan.receive_cq] {
-                ends.check(cq.name(), ends.completion_queues)?;
-            }
-            let index = free(ends.queue_pairs, MAX_QUEUE_PAIRS, "queue pairs")?;
-            let sends = (2 * LINE) << log2;
-            let off = ends.take(sends + (LINE << receive_log2))?;
-            let receive_off = off + sends;
-            ends.queue_pairs += 1;
-            // Less than 64, both.
-            let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
-            let base = Object { kind: Kind::QUEUE_PAIR, index, qp_number: u32::from(index) + 1, ..Object::default() };
-            Ok(Object { log2, receive_log2, off, receive_off, send_cq, receive_cq, ..base })
-        });
-        made.map(|(id, _)| id.into())
+        self.0.queue_pair(plan, LIMIT)
     }
 
     /// Connects two queue pairs, which may be one, both ways.
@@ -182,13 +156,7 @@ impl Fabric {
     /// # Errors
     /// One of them is connected, or of another adapter; the adapter is lost.
     pub fn connect(&self, a: QpId, b: QpId) -> Result<(), FabricError> {
-        self.0.with(LIMIT, |ends, adapter| {
-            for qp in [a, b] {
-                ends.check(qp.name(), ends.queue_pairs)?;
-            }
-            let object = Object { index: a.index(), ..Object::default() };
-            adapter(Command { verb: Verb::CONNECT, peer: b.index().into(), object })
-        })
+        self.0.connect(a, b, LIMIT)
     }
 
     /// Requests to send that the adapter has completed of a queue pair, modulo 2^32.
@@ -215,22 +183,6 @@ impl Fabric {
     pub fn process(&self) -> Result<u32, FabricError> {
         let adapter = self.0.adapter.get().filter(|_| !self.0.is_closed());
         adapter.map(Adapter::id).ok_or(FabricError::Lost)
-    }
-
-    /// Has the adapter made an object, and then tells handlers of it.
-    fn create(
-        &self,
-        plan: impl FnOnce(&mut Ends) -> Result<Object, FabricError>,
-    ) -> Result<(Name, Object), FabricError> {
-        self.0.with(LIMIT, |ends, adapter| {
-            let object = Object { generation: 1, ..plan(ends)? };
-            adapter(Command { verb: Verb::CREATE, peer: 0, object })?;
-            let place = object.kind.place(object.index).ok_or(FabricError::Refused(Reply::MALFORMED))?;
-            ends.section.write(place, object.as_bytes().get(..WORD as usize).unwrap_or_default())?;
-            ends.section.word(place + WORD)?.publish(Object::live(object.generation));
-            let name = Name { index: object.index, generation: object.generation, node: ends.node, epoch: ends.epoch };
-            Ok((name, object))
-        })
     }
 }
 
@@ -282,6 +234,83 @@ impl Ends {
 impl Inner {
     fn is_here(&self) -> bool {
         std::process::id() == self.owner
+    }
+
+    fn region(&self, bytes: u64, access: Access, limit: Duration) -> Result<(Name, Object), FabricError> {
+        self.create(limit, |ends| {
+            let index = free(ends.regions, MAX_REGIONS, "regions")?;
+            let off = ends.take(bytes)?;
+            ends.regions += 1;
+            // The address is the place, so that both are equal modulo any alignment.
+            let lkey = 0x0100_0000 | u32::from(index);
+            Ok(Object { kind: Kind::REGION, index, off, len: bytes, iova: off, lkey, access, ..Object::default() })
+        })
+    }
+
+    fn completion_queue(&self, entries: u32, limit: Duration) -> Result<CqId, FabricError> {
+        // One more is for a handler that was ended before it said that it has taken one.
+        let entries = if entries == 0 { 0 } else { entries.saturating_add(1) };
+        let log2 = log2_of(entries, "completions of a queue")?;
+        let made = self.create(limit, |ends| {
+            let index = free(ends.completion_queues, MAX_COMPLETION_QUEUES, "completion queues")?;
+            let off = ends.take(LINE << log2)?;
+            ends.completion_queues += 1;
+            Ok(Object { kind: Kind::COMPLETION_QUEUE, index, off, log2, ..Object::default() })
+        });
+        made.map(|(id, _)| id.into())
+    }
+
+    fn queue_pair(&self, plan: &QpPlan, limit: Duration) -> Result<QpId, FabricError> {
+        let (log2, receive_log2) =
+            (log2_of(plan.sends, "requests of a queue")?, log2_of(plan.receives, "requests of a queue")?);
+        let made = self.create(limit, |ends| {
+            for cq in [plan.send_cq, plan.receive_cq] {
+                ends.check(cq.name(), ends.completion_queues)?;
+            }
+            let index = free(ends.queue_pairs, MAX_QUEUE_PAIRS, "queue pairs")?;
+            let sends = (2 * LINE) << log2;
+            let off = ends.take(sends + (LINE << receive_log2))?;
+            let receive_off = off + sends;
+            ends.queue_pairs += 1;
+            // Less than 64, both.
+            let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
+            let base = Object { kind: Kind::QUEUE_PAIR, index, qp_number: u32::from(index) + 1, ..Object::default() };
+            Ok(Object { log2, receive_log2, off, receive_off, send_cq, receive_cq, ..base })
+        });
+        made.map(|(id, _)| id.into())
+    }
+
+    fn connect(&self, a: QpId, b: QpId, limit: Duration) -> Result<(), FabricError> {
+        self.with(limit, |ends, adapter| {
+            for qp in [a, b] {
+                ends.check(qp.name(), ends.queue_pairs)?;
+            }
+            let object = Object { index: a.index(), ..Object::default() };
+            adapter(Command { verb: Verb::CONNECT, peer: b.index().into(), object })
+        })
+    }
+
+    /// Has the adapter made an object, and then tells handlers of it.
+    fn create(
+        &self,
+        limit: Duration,
+        plan: impl FnOnce(&mut Ends) -> Result<Object, FabricError>,
+    ) -> Result<(Name, Object), FabricError> {
+        self.with(limit, |ends, adapter| {
+            let object = Object { generation: 1, ..plan(ends)? };
+            adapter(Command { verb: Verb::CREATE, peer: 0, object })?;
+            let place = object.kind.place(object.index).ok_or(FabricError::Refused(Reply::MALFORMED))?;
+            ends.section.write(place, object.as_bytes().get(..WORD as usize).unwrap_or_default())?;
+            ends.section.word(place + WORD)?.publish(Object::live(object.generation));
+            let name = Name { index: object.index, generation: object.generation, node: ends.node, epoch: ends.epoch };
+            Ok((name, object))
+        })
+    }
+
+    /// Is it the adapter of this device?
+    #[cfg(feature = "commands")]
+    fn is_of(&self, node: NodeId) -> bool {
+        self.node == node
     }
 
     fn is_closed(&self) -> bool {
