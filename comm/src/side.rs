@@ -63,7 +63,7 @@ mod sealed {
 }
 
 /// The side of the device that runs a handler, for the time of its call. `None`: its epoch has no such section.
-pub fn of<'c>(_: &'c impl Running) -> Option<&'c Side> {
+pub fn of(_: &impl Running) -> Option<&Side> {
     #[cfg(hamr_bare)]
     let here = Some(&SIDE);
     #[cfg(not(hamr_bare))]
@@ -145,22 +145,47 @@ impl Side {
         &self.words
     }
 
-    /// The section; no bytes where there is none.
-    pub fn section(&self) -> Option<&Window<()>> {
-        Some(&self.part.get()?.window)
+    /// The memory, for an access to so many bytes. Never lent: a copy of the window would outlive the epoch.
+    #[inline]
+    fn part(&self, off: u64, want: usize) -> Result<&Part, OutOfWindow> {
+        self.part.get().ok_or(OutOfWindow { off, want: want as u64, len: 0 })
+    }
+
+    /// Bytes of the section.
+    pub fn bytes(&self) -> u64 {
+        self.part.get().map_or(0, |part| part.window.len())
+    }
+
+    /// Copies bytes of the section out.
+    #[inline]
+    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.part(off, to.len())?.window.read_bytes(off, to)
+    }
+
+    /// Copies bytes in.
+    #[inline]
+    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        self.part(off, from.len())?.window.write_bytes(off, from)
+    }
+
+    /// Stores a word there, relaxed.
+    #[inline]
+    pub fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.part(off, size_of::<u32>())?.window.word(off)?.store(value);
+        Ok(())
     }
 
     /// Observes the word at an offset in the section.
     #[inline]
     pub fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
-        let part = self.part.get().ok_or(OutOfWindow { off, want: 4, len: 0 })?;
+        let part = self.part(off, size_of::<u32>())?;
         Ok((part.observe)(part.window.word(off)?))
     }
 
     /// Publishes a word there, behind every earlier access.
     #[inline]
     pub fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
-        let part = self.part.get().ok_or(OutOfWindow { off, want: 4, len: 0 })?;
+        let part = self.part(off, size_of::<u32>())?;
         (part.publish)(part.window.word(off)?, value);
         Ok(())
     }

@@ -348,6 +348,7 @@ mod tests {
 
     #[test]
     fn what_was_published_is_fenced_once() {
+        #[derive(Clone, Copy)]
         struct Counted;
         std::thread_local!(static FENCES: Cell<u32> = const { Cell::new(0) });
         impl Order for Counted {

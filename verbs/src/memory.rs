@@ -49,22 +49,19 @@ pub trait Memory {
 
 impl Memory for Side {
     fn bytes(&self) -> u64 {
-        self.section().map_or(0, Window::len)
+        Side::bytes(self)
     }
     #[inline]
     fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        let none = OutOfWindow { off, want: to.len() as u64, len: 0 };
-        self.section().ok_or(none)?.read_bytes(off, to)
+        Side::read_bytes(self, off, to)
     }
     #[inline]
     fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
-        let none = OutOfWindow { off, want: from.len() as u64, len: 0 };
-        self.section().ok_or(none)?.write_bytes(off, from)
+        Side::write_bytes(self, off, from)
     }
     #[inline]
     fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
-        self.section().ok_or(OutOfWindow { off, want: 4, len: 0 })?.word(off)?.store(value);
-        Ok(())
+        Side::store(self, off, value)
     }
     #[inline]
     fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
