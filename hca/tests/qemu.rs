@@ -26,3 +26,15 @@ fn queue_pairs_conform() {
 fn traffic_goes_on_while_the_host_is_stopped() {
     goes_on_without_its_host("qemu:riscv64", "traffic_goes_on_while_the_host_is_stopped");
 }
+
+#[test]
+fn an_adapter_of_a_machine_sleeps_and_is_woken() {
+    common::sleeps_without_work("qemu:riscv64");
+    common::is_woken_by_a_post("qemu:riscv64", 50);
+}
+
+#[test]
+fn a_task_on_riscv64_sets_up_and_waits() {
+    common::waits_for_completions("qemu:riscv64", 200);
+    common::sets_up_by_itself("qemu:riscv64");
+}

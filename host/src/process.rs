@@ -356,7 +356,8 @@ impl Link for ProcessLink {
         let Memory::File(memory) = &self.memory else { return None };
         let [notified, device] = self.doorbells.for_host().ok()?;
         let memory = rustix::io::fcntl_dupfd_cloexec(memory, 0).ok()?;
-        Some(HostEnds { memory, notified, device, process: self.end() })
+        let side = self.doorbells.for_side();
+        Some(HostEnds { memory, notified, device, process: self.end(), side })
     }
     fn set_image(&self, image: &ImageFile) -> Result<(), String> {
         if matches!(self.memory, Memory::World) {
@@ -427,6 +428,7 @@ mod tests {
             heap_off: 4096,
             host_memory: None,
             drives: false,
+            has_side: false,
             cpu: None,
             start_deadline: SOON,
             silence: SOON,

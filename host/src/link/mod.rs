@@ -142,6 +142,9 @@ pub struct HostEnds {
     pub device: OwnedFd,
     /// Readable when the device's process has ended.
     pub process: Arc<OwnedFd>,
+    /// A socket, readable when the device has notified a program that serves a section beside the host: where it was started with
+    /// one.
+    pub side: Option<OwnedFd>,
 }
 
 /// Waits until the device has left its epoch, which `has_left` says of its window, at most so long.
