@@ -10,5 +10,6 @@
 pub mod engine;
 pub mod packet;
 pub mod server;
+pub mod wire;
 
 pub use engine::Engine;
