@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{conforms, goes_on_without_its_host, is_gone, open, pair};
+use common::conformance::conforms;
+use common::{goes_on_without_its_host, is_gone, open, pair};
 
 use hamr_verbs::host::Wire;
 

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{SOON, conforms, goes_on_without_its_host, is_gone, open, pair, runtime};
+use common::conformance::conforms;
+use common::{SOON, goes_on_without_its_host, is_gone, open, pair, runtime};
 use hamr::{CallError, Image, Options};
 use hamr_comm::abi::status::Status;
 use hamr_verbs::handlers::{post_one, send_all, take_all};

@@ -120,8 +120,9 @@ impl<M: DrivenMemory> DrivenCopy<M> {
         write_word(&mut self.far.memory, 0, 0)?;
         write_word(&mut self.far.memory, word::EPOCH, epoch)?;
         let front = [MAGIC_END..word::EPOCH, word::HOST_ALIVE..word::OPEN_QUEUES, word::HOST_WAIT..PREAMBLE_BYTES];
-        let pairs = Pairs::of(&self.far.window, self.far.window.len())?;
-        let sections = parts_of_offer(&pairs.layout).map(|Section { off, len, .. }| off..off.saturating_add(len));
+        let layout = Layout::of_front(&self.far.window, self.far.window.len())?;
+        let pairs = Pairs::of(&self.far.window, &layout)?;
+        let sections = parts_of_offer(&layout).map(|Section { off, len, .. }| off..off.saturating_add(len));
         for range in front.into_iter().chain(sections) {
             self.far.push(range.start, range.end - range.start)?;
         }
@@ -271,8 +272,8 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
-        match message.body {
-            Body::Look(off, len) => self.looks.put(off, len)?,
+        match &message.body {
+            Body::Look(off, len) => self.looks.put(*off, *len)?,
             Body::Offer => {
                 self.far.hand_over()?;
                 self.copy.put(message)?;
@@ -280,11 +281,11 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
             }
             Body::HostWord(off, _) => {
                 self.copy.put(message)?;
-                self.far.push(off, 4)?;
+                self.far.push(*off, 4)?;
             }
             Body::Half(half) => {
-                if self.copy.put_half(&half, &message.bytes)? {
-                    self.far.push_half(&half)?;
+                if self.copy.put_half(half, message)? {
+                    self.far.push_half(half)?;
                 }
             }
             _ => self.copy.put(message)?,

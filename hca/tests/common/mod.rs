@@ -10,11 +10,9 @@ use rustix::process::{Pid, test_kill_process};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-mod conformance;
+pub(crate) mod conformance;
 #[path = "../../examples/stopped_host.rs"]
 mod stopped_host;
-
-pub(crate) use conformance::conforms;
 
 /// A wait of a test at most.
 pub(crate) const SOON: Duration = Duration::from_secs(20);

@@ -237,6 +237,13 @@ pub trait Link: Send + Sync {
     fn is_back(&self, _limit: Duration) -> Result<(), Option<String>> {
         Err(None)
     }
+    /// May the device run this image in the place of its present one?
+    ///
+    /// # Errors
+    /// The reason why not.
+    fn check_image(&self, _next: &ImageFile) -> Result<(), String> {
+        Ok(())
+    }
     /// [`Self::restart`] starts this image from now on. It is made for what the device's last was.
     ///
     /// # Errors
