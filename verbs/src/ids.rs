@@ -45,7 +45,8 @@ ids! {
     SrqId
 }
 
-/// Memory at the peer of a queue pair: an address of one of its regions, and the key of that. Programs get it from each other.
+/// Memory at the peer of a queue pair: an address of one of its regions, and the key of that. Programs get it from each
+/// other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
 pub struct Remote {
     /// The address.
