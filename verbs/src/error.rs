@@ -25,7 +25,8 @@ pub enum VerbsError {
     State(u32),
     /// The completion queue has overrun: completions are missing.
     Overrun,
-    /// There is no such request: an immediate value of a read, a receive request of a queue pair that takes from a shared queue.
+    /// There is no such request: an immediate value of a read, a receive request of a queue pair that takes from a
+    /// shared queue.
     Unsupported,
     /// The host, or the adapter, wrote what it may not write.
     Corrupt,

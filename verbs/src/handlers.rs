@@ -9,7 +9,8 @@ use hamr_comm::{Context, Fault, Migratable, offload};
 /// Polls without a completion before a handler gives up.
 const PATIENCE: u32 = 2_000_000_000;
 
-/// Sends `count` messages of eight bytes from `a` to `b`, one behind the other, through the region; returns the sum of what came.
+/// Sends `count` messages of eight bytes from `a` to `b`, one behind the other, through the region; returns the sum of
+/// what came.
 #[offload]
 pub fn send_all(cx: &mut Context, a: QpId, b: QpId, cq: CqId, region: MrId, count: u64) -> Result<u64, Fault> {
     let verbs = Verbs::of(cx)?;
@@ -205,8 +206,8 @@ pub fn next_completion(cx: &mut Context, cq: CqId) -> Result<Option<Found>, Faul
     }))
 }
 
-/// Adds 1 to the u64 at `at` by so many requests, and meanwhile 2^32 by atomic accesses of the device's own; returns how many
-/// those were.
+/// Adds 1 to the u64 at `at` by so many requests, and meanwhile 2^32 by atomic accesses of the device's own; returns
+/// how many those were.
 #[cfg(target_has_atomic = "64")]
 #[offload]
 pub fn add_both_ways(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64, count: u64) -> Result<u64, Fault> {
@@ -227,7 +228,8 @@ pub fn add_both_ways(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64
     Ok(own)
 }
 
-/// Writes so many numbers from the region's front to `at`, one behind the other, and sees each come by its last byte alone.
+/// Writes so many numbers from the region's front to `at`, one behind the other, and sees each come by its last byte
+/// alone.
 #[offload]
 pub fn watch_writes(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64, count: u32) -> Result<(), Fault> {
     let verbs = Verbs::of(cx)?;

@@ -8,8 +8,8 @@ use crate::wire::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A request to move data. It has a completion, unless it is [`Self::quiet`] and succeeds. Registered memory that it names stays as
-/// it is until then.
+/// A request to move data. It has a completion, unless it is [`Self::quiet`] and succeeds. Registered memory that it
+/// names stays as it is until then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendWr<'a> {
     id: u64,

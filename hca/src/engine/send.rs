@@ -1,5 +1,5 @@
-//! Requests to move data, and flushes: what a queue pair does in a round. The wire is `self`: its peer is in the same engine, and
-//! each request is one message for it.
+//! Requests to move data, and flushes: what a queue pair does in a round. The wire is `self`: its peer is in the same
+//! engine, and each request is one message for it.
 
 use super::Engine;
 use super::apply::{Nak, Ranges, SLICE, Sink, Source};

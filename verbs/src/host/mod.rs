@@ -1,4 +1,5 @@
-//! The host's handle of an adapter: starts it beside a device, makes queues and regions, and ends it with the device's epoch.
+//! The host's handle of an adapter: starts it beside a device, makes queues and regions, and ends it with the device's
+//! epoch.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -63,7 +64,8 @@ pub struct QpPlan {
 }
 
 impl QpPlan {
-    /// 64 requests of each kind, which complete in one queue; a peer that is not ready is asked without an end, after 0.64 ms.
+    /// 64 requests of each kind, which complete in one queue; a peer that is not ready is asked without an end, after
+    /// 0.64 ms.
     pub const fn new(cq: CqId) -> Self {
         Self {
             send_cq: cq,
@@ -109,8 +111,8 @@ struct Ends {
     keys: RandomState,
 }
 
-/// A place for objects. The memory of one that was destroyed is used again for one of its kind and index only, so that it has
-/// another tag; that of a region, which has no tags, not in this epoch.
+/// A place for objects. The memory of one that was destroyed is used again for one of its kind and index only, so that
+/// it has another tag; that of a region, which has no tags, not in this epoch.
 struct Place {
     object: Object,
     bytes: u64,
@@ -118,8 +120,8 @@ struct Place {
 }
 
 impl Fabric {
-    /// Starts an adapter beside a device, which has [`hamr::Options::verbs`] bytes for it: once in an epoch. It is the program that
-    /// `HAMR_HCA` names, else `hamr-hca` beside this one.
+    /// Starts an adapter beside a device, which has [`hamr::Options::verbs`] bytes for it: once in an epoch. It is the
+    /// program that `HAMR_HCA` names, else `hamr-hca` beside this one.
     ///
     /// # Errors
     /// The device can have none, with the reason; the adapter does not start, or is of another build.
@@ -237,8 +239,8 @@ impl Fabric {
         made.map(|(id, _)| id.into())
     }
 
-    /// Takes a queue pair back to its beginning: not connected, its requests and their completions that were not taken are of no
-    /// effect. Its id is another one from now on.
+    /// Takes a queue pair back to its beginning: not connected, its requests and their completions that were not taken
+    /// are of no effect. Its id is another one from now on.
     ///
     /// # Errors
     /// It is of another adapter, or was reset 65,534 times; the adapter is lost.
@@ -249,9 +251,10 @@ impl Fabric {
             let limit = FabricError::Limit { what: "resets", most: u64::from(u16::MAX) - 1, wanted: u16::MAX.into() };
             let generation = object.generation.checked_add(1).ok_or(limit)?;
             let object = Object { generation, ..object };
+            // The entries there have another tag.
+            adapter.ask(&Command { verb: Verb::RESET, peer: 0, object, remote: RemoteEnd::default() })?;
             ends.forget(&object)?;
             ends.section.zero(object.off, bytes)?;
-            adapter.ask(&Command { verb: Verb::RESET, peer: 0, object, remote: RemoteEnd::default() })?;
             ends.tell(place, object).map(Into::into)
         })
     }
@@ -375,7 +378,8 @@ impl Ends {
         Ok(std::mem::replace(&mut self.used, end.ok_or(limit)?))
     }
 
-    /// The place of a new object over so many zeros, which is not live yet: its kind, index, generation and memory are set.
+    /// The place of a new object over so many zeros, which is not live yet: its kind, index, generation and memory are
+    /// set.
     fn place(&mut self, kind: Kind, bytes: u64) -> Result<usize, FabricError> {
         let of_kind = self.places.iter().filter(|place| place.object.kind == kind).count();
         let can_be_next =
@@ -455,7 +459,8 @@ impl Inner {
         }
     }
 
-    /// Asks the adapter for something. One that does not answer in time is ended: its answer would be taken for another's.
+    /// Asks the adapter for something. One that does not answer in time is ended: its answer would be taken for
+    /// another's.
     fn with<R>(&self, ask: impl FnOnce(&mut Ends, &Adapter) -> Result<R, FabricError>) -> Result<R, FabricError> {
         let mut state = self.lock(LIMIT)?;
         let State { ends: Some(ends), adapter: Some(adapter), .. } = &mut *state else { return Err(FabricError::Lost) };
@@ -524,8 +529,8 @@ impl Region {
         Remote { addr: self.object.iova, rkey: self.object.lkey }.at(at)
     }
 
-    /// Ends the region: when this returns, no adapter accesses it any more, and handlers find it stale. Its memory is not used
-    /// for another one in this epoch, because a handler may be about to copy.
+    /// Ends the region: when this returns, no adapter accesses it any more, and handlers find it stale. Its memory is
+    /// not used for another one in this epoch, because a handler may be about to copy.
     ///
     /// # Errors
     /// Its adapter is closed.

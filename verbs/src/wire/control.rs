@@ -1,4 +1,5 @@
-//! Messages between host and adapter, on a socket that keeps their bounds. The host asks, the adapter replies, one at a time.
+//! Messages between host and adapter, on a socket that keeps their bounds. The host asks, the adapter replies, one at a
+//! time.
 
 use super::Object;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -34,7 +35,8 @@ impl Verb {
     pub const CREATE: Self = Self(1);
     /// Connect the queue pair `object.index` with the one `peer`, both ways.
     pub const CONNECT: Self = Self(2);
-    /// Make the object, a queue pair, in place of the one there of the generation before (`ibv_modify_qp` to RESET and INIT).
+    /// Make the object, a queue pair, in place of the one there of the generation before (`ibv_modify_qp` to RESET and
+    /// INIT).
     pub const RESET: Self = Self(3);
     /// Put the queue pair `object.index` in error (`ibv_modify_qp` to ERR).
     pub const FAIL: Self = Self(4);

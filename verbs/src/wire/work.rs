@@ -42,8 +42,8 @@ pub struct SendEntry {
     pub rkey: u32,
     /// Bytes of the message.
     pub length: u32,
-    /// The first scatter entry, and behind it what an atomic access adds or compares with, a u64; or the first 28 bytes of the
-    /// message.
+    /// The first scatter entry, and behind it what an atomic access adds or compares with, a u64; or the first 28 bytes
+    /// of the message.
     pub first: [u8; 28],
     /// The published word.
     pub word: u32,
