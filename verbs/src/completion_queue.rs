@@ -12,6 +12,7 @@ use crate::shared_receive_queue::retire;
 use crate::verbs::{CQ_WORDS, Verbs};
 use crate::wire::{CQ_CI, CQ_STATE, CompletionEntry, FabricState, Kind, WcOpcode, WcStatus, word_of};
 use core::sync::atomic::{AtomicU32, Ordering};
+use hamr_comm::Task;
 
 /// The outcome of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +88,23 @@ impl<M: Memory> CompletionQueue<'_, M> {
         if is_known { Ok(Some(found)) } else { Err(VerbsError::Corrupt) }
     }
 
+    /// Takes the next completion, which the task waits for: its device serves other calls meanwhile, or sleeps.
+    ///
+    /// # Errors
+    /// As of [`Self::poll`]; [`VerbsError::Interrupted`].
+    #[track_caller]
+    pub fn wait(&self, task: &Task<'_>) -> Result<Completion, VerbsError> {
+        let mut found = Ok(None);
+        task.wait_for_side(|| {
+            found = self.poll();
+            !matches!(found, Ok(None))
+        })?;
+        // The wait ends with one.
+        found.and_then(|found| found.ok_or(VerbsError::Corrupt))
+    }
+
     fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {
+        self.verbs.memory.found_nothing();
         match state {
             FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
             FabricState::ATTACHED => Err(VerbsError::Overrun),

@@ -7,7 +7,8 @@
 //!
 //! `wire` is what all three programs agree on, `ring` the entries of a queue, `memory` what is needed of the section;
 //! `verbs`, `work`, `queue`, `queue_pair`, `shared_receive_queue`, `completion_queue` and `region` are the device's
-//! side, `host` (feature) the host's. Feature `handlers`: handlers that send and receive.
+//! side, `host` (feature) the host's; `commands` (feature) are calls from the one to the other. Feature `handlers`:
+//! handlers that send and receive.
 //!
 //! Who may depend on it: handler crates, images, `hamr-hca`. It depends on `hamr-comm`, with `host` on `hamr`. No
 //! allocation outside of `host`.
@@ -17,6 +18,8 @@
 #[cfg(any(feature = "host", feature = "testing", test))]
 extern crate std;
 
+#[cfg(feature = "commands")]
+pub mod commands;
 mod completion_queue;
 mod datagram;
 mod error;

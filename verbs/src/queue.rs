@@ -64,7 +64,7 @@ impl<M: Memory> Queue<'_, M> {
     fn publish(&self, x: u32, line: &[u8]) -> Result<(), VerbsError> {
         let (memory, ring) = (self.verbs.memory, &self.ring);
         memory.write_bytes(ring.entry(x), line.get(..WORD as usize).unwrap_or_default())?;
-        memory.publish(ring.word(x), ring.expected(x))?;
+        memory.post(ring.word(x), ring.expected(x))?;
         memory.keep(self.words[1], x.wrapping_add(1));
         Ok(())
     }

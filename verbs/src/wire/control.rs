@@ -7,7 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First bytes of the greeting.
 pub const GREETING: [u8; 8] = *b"hamrhca1";
 
-/// The host's first message, with the descriptor of the window; the adapter's first reply has the same form.
+/// The host's first message, with three descriptors: the window's memory, the doorbell that the adapter sleeps on, and the device's;
+/// the adapter's first reply has the same form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Greeting {
@@ -46,7 +47,7 @@ impl Verb {
     pub const CONNECT_REMOTE: Self = Self(6);
 }
 
-/// A message of the host.
+/// What the host wants done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Command {
@@ -83,7 +84,29 @@ pub struct RemoteEnd {
 }
 const _: () = assert!(size_of::<RemoteEnd>() == 24 && size_of::<Command>() == 96);
 
-/// The adapter's reply.
+/// A message of the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Question {
+    /// Comes back in the answer.
+    pub number: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// What to do.
+    pub command: Command,
+}
+
+/// The adapter's message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Answer {
+    /// That of the question.
+    pub number: u32,
+    /// What it came to.
+    pub reply: Reply,
+}
+
+/// What a command came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(transparent)]
 pub struct Reply(pub u32);
