@@ -92,8 +92,8 @@ impl QpPlan {
 pub struct Fabric(Arc<Inner>);
 
 struct Inner {
-    /// What there is of the section; `None` before and behind its adapter's epoch. Who has the lock asks the adapter, or uses
-    /// the section.
+    /// What there is of the section; `None` before and behind its adapter's epoch. Who has the lock asks the adapter,
+    /// or uses the section.
     ends: Mutex<Option<Ends>>,
     /// Set under that lock, unless [`Self::is_closed`].
     adapter: OnceLock<Adapter>,
@@ -137,7 +137,8 @@ impl Fabric {
     /// program that `HAMR_HCA` names, else `hamr-hca` beside this one.
     ///
     /// # Errors
-    /// The device can have none, with the reason; the adapter does not start, or is of another build. Then it may be tried again.
+    /// The device can have none, with the reason; the adapter does not start, or is of another build. Then it may be
+    /// tried again.
     pub fn open(node: &Node) -> Result<Self, FabricError> {
         Self::open_with(node, &Wire::Own)
     }
