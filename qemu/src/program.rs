@@ -50,6 +50,15 @@ impl Program {
         Ok(program)
     }
 
+    /// The version that it prints.
+    ///
+    /// # Errors
+    /// When it prints none any more.
+    pub fn version(&self) -> Result<Version, Error> {
+        let absent = || Error::Unversioned { program: self.path.display().to_string(), said: String::new() };
+        version(self)?.ok_or_else(absent)
+    }
+
     /// A command for the program, without arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);

@@ -43,18 +43,35 @@ pub(super) enum Said {
     Ended(ExitStatus),
 }
 
+/// What a PC with Linux is started with.
+pub(super) struct Pc<'a> {
+    pub(super) kernel: &'a Path,
+    pub(super) initramfs: &'a Path,
+    /// Words for the kernel.
+    pub(super) append: &'a str,
+    /// QEMU's, for board, processors, memory and devices; [`SHARING`] among them where it shares memory.
+    pub(super) arguments: Vec<String>,
+}
+
+/// Arguments of a PC with the card behind which a device is, and one that is too small for any.
+pub(super) fn with_cards(server: &Server) -> Vec<String> {
+    let mut arguments: Vec<String> = SHARING.map(String::from).into();
+    // Linux gives functions to programs only behind an IOMMU.
+    let board = ["-M", "q35,kernel-irqchip=split", "-device", "intel-iommu,intremap=on,caching-mode=on", "-m", "512"];
+    arguments.extend(board.map(String::from));
+    arguments.extend(server.arguments());
+    let (small, at) = (format!("memory-backend-ram,id=small,size={MEMORY_OF_SMALL},share=on"), addr(script::SMALL));
+    arguments.extend(["-object".into(), small, "-device".into(), format!("ivshmem-plain,memdev=small,addr={at}")]);
+    arguments
+}
+
 impl Guest {
     /// Starts it. After `limit`, it is ended.
-    pub(super) fn start(kernel: &Path, initramfs: &Path, server: &Server, limit: Duration) -> Result<Self, Error> {
+    pub(super) fn start(pc: Pc<'_>, limit: Duration) -> Result<Self, Error> {
         let mut command = Program::find(&Machine::X86_64)?.command();
-        command.args(BARE).args(SHARING).args(["-cpu", "max", "-m", "512"]);
-        // Linux gives functions to programs only behind an IOMMU.
-        command.args(["-M", "q35,kernel-irqchip=split", "-device", "intel-iommu,intremap=on,caching-mode=on"]);
-        command.arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
-        command.args(["-append", "console=ttyS0 quiet panic=-1 intel_iommu=on"]);
-        command.args(["-serial", "stdio"]).args(server.arguments());
-        let (small, at) = (format!("memory-backend-ram,id=small,size={MEMORY_OF_SMALL},share=on"), addr(script::SMALL));
-        command.args(["-object", &small, "-device", &format!("ivshmem-plain,memdev=small,addr={at}")]);
+        command.args(BARE).args(["-cpu", "max", "-serial", "stdio"]).args(pc.arguments);
+        command.arg("-kernel").arg(pc.kernel).arg("-initrd").arg(pc.initramfs);
+        command.args(["-append", &format!("console=ttyS0 quiet panic=-1 {}", pc.append)]);
         let mut qemu = Background::start(command.stdout(Stdio::piped()))?;
         let (sender, lines) = channel();
         if let Some(console) = qemu.stdout() {

@@ -6,9 +6,12 @@
 //! `target/guest`, the initramfs is written here, and the outcome is the last line on the console.
 
 mod initramfs;
+mod libraries;
 mod machine;
 mod packages;
+mod peer;
 mod programs;
+pub(crate) mod rdma;
 mod script;
 mod server;
 
@@ -19,7 +22,7 @@ use crate::test::Outcome;
 use crate::{Error, child, image};
 use hamr_qemu::Machine;
 use initramfs::Archive;
-use machine::{Guest, Said};
+use machine::{Guest, Pc, Said};
 use packages::Packages;
 use programs::Programs;
 use script::Script;
@@ -44,7 +47,7 @@ const MEMORY_OF_SMALL: u64 = 4 << 20;
 /// Folders of the initramfs.
 const FOLDERS: [&str; 7] = ["bin", "dev", "proc", "sys", "tmp", "etc", "lib"];
 
-/// `[--isa NAME]`: everything, on all machines or on one.
+/// `[--isa NAME]`: everything, on all machines or on one; `--rdma …`: [`rdma`].
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let expected = || format!("--isa and one of {}", MACHINES.map(|m| m.name).join(", "));
     let machines: Vec<&Machine> = match arguments {
@@ -53,9 +56,15 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
             Some(machine) => vec![machine],
             None => return Err(Error::unknown(name, &expected())),
         },
-        [other, ..] => return Err(Error::unknown(other, &expected())),
+        [flag, rest @ ..] if flag == "--rdma" => return rdma::task(rest),
+        [other, ..] => return Err(Error::unknown(other, &format!("--rdma, or {}", expected()))),
     };
-    match run(&Metadata::read()?, &machines, Extent::All) {
+    told(run(&Metadata::read()?, &machines, Extent::All))
+}
+
+/// Prints an outcome, for a task.
+fn told(outcome: Outcome) -> Result<(), Error> {
+    match outcome {
         Outcome::Passed(note) => {
             println!("{note}");
             Ok(())
@@ -91,7 +100,7 @@ fn run(metadata: &Metadata, machines: &[&Machine], extent: Extent) -> Outcome {
         }
     }
     let cache = metadata.target.join("guest");
-    let packages = match Packages::find(&cache) {
+    let packages = match Packages::find(&cache, &packages::CLOUD) {
         Ok(packages) => packages,
         Err(outcome) => return outcome,
     };
@@ -176,7 +185,8 @@ impl Lab {
         let path = folder.join("initramfs");
         let archive = self.archive(script.finish())?;
         std::fs::write(&path, archive).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
-        Guest::start(&self.kernel, &path, server, LIMIT)
+        let arguments = machine::with_cards(server);
+        Guest::start(Pc { kernel: &self.kernel, initramfs: &path, append: "intel_iommu=on", arguments }, LIMIT)
     }
 
     fn archive(&self, init: String) -> Result<Vec<u8>, Error> {

@@ -1,6 +1,7 @@
 //! The programs that run in the guest, `hamr` and the tests of `tests/tests/guest.rs`, and the libraries that
 //! they are linked with: those of this machine. They are what the step `tests` has built.
 
+use super::libraries;
 use crate::{Error, child};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -38,28 +39,8 @@ pub(super) fn build(folder: &Path) -> Result<Programs, Error> {
     for (name, program) in [("hamr", &hamr), ("guest", &tests)] {
         let stripped = folder.join(name);
         child::capture(Command::new("strip").arg("-o").arg(&stripped).arg(program), SHORT)?;
-        let listed = child::capture(Command::new("ldd").arg(program), SHORT)?;
-        files.extend(libraries(&listed).into_iter().map(|path| (path.trim_start_matches('/').to_owned(), path.into())));
         files.push((format!("bin/{name}"), stripped));
     }
-    files.sort();
-    files.dedup();
+    files.extend(libraries::of(&[hamr.clone(), tests], Path::new("/"))?);
     Ok(Programs { hamr, files })
-}
-
-/// The paths in what `ldd` prints: `libc.so.6 => /lib/libc.so.6 (0x…)`, or `/lib64/ld.so (0x…)`.
-fn libraries(listed: &str) -> Vec<&str> {
-    listed.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/'))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::libraries;
-
-    #[test]
-    fn libraries_are_those_with_a_path() {
-        let listed = "\tlinux-vdso.so.1 (0x00007f)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x7f)\n\t/lib64/ld.so.2 (0x7f)\n";
-        assert_eq!(libraries(listed), ["/lib/x/libc.so.6", "/lib64/ld.so.2"]);
-        assert!(libraries("\tstatically linked\n").is_empty());
-    }
 }

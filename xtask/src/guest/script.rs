@@ -76,13 +76,16 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn new() -> Self {
-        let mut text = HEAD.to_owned();
-        let _ = writeln!(text, "export HAMR_GUEST_DEVICE=pci:{CARD}");
-        Self { text }
+        Self { text: HEAD.to_owned() }
+    }
+
+    /// Adds lines of shell.
+    pub(super) fn lines(&mut self, lines: &str) {
+        let _ = writeln!(self.text, "{lines}");
     }
 
     /// Adds one command.
-    fn check(&mut self, name: &str, code: u8, words: &str, command: &str) {
+    pub(super) fn check(&mut self, name: &str, code: u8, words: &str, command: &str) {
         let _ = writeln!(self.text, "check '{name}' {code} '{words}' {command}");
     }
 
@@ -101,6 +104,7 @@ impl Script {
     /// The device through `resource2`: its description, the conformance suite, and the same result
     /// bits as elsewhere.
     pub(super) fn sysfs(&mut self, isa: &str, dot: &str) {
+        self.lines(&format!("export HAMR_GUEST_DEVICE=pci:{CARD}"));
         let device = format!("--device pci:{CARD}");
         self.check("the device describes itself", 0, &format!("processor  {isa}"), &format!("hamr devices {device}"));
         self.check("it is a candidate", 0, &format!("{CARD}  128.0 MiB  no driver"), &format!("hamr devices {device}"));

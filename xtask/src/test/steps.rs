@@ -35,6 +35,8 @@ const IMAGES: Looks = Looks::Of(&[
     "hamr",
 ]);
 const BUS: Looks = Looks::Of(&["hamr-tests", "hamr-cli", "hamr-tests-image"]);
+/// The packages that such tools are to talk with.
+const RDMA: Looks = Looks::Of(&["hamr-hca", "hamr-verbs"]);
 
 /// Fast steps first: they find the most frequent mistakes. `docs/testing.md` lists them with their
 /// budgets.
@@ -70,6 +72,7 @@ pub(super) const STEPS: &[Step] = &[
     suite("guest", "a host on a real bus, in a Linux guest beside each machine", 190, BUS, |r| {
         guest::step(&r.metadata)
     }),
+    suite("rdma", "stock RDMA tools run in a Linux guest", 60, RDMA, |r| guest::rdma::step(&r.metadata)),
     suite("doctests", "the examples in the documentation", 10, Looks::Packages(&[]), cargo::doctests),
     check("papers", "docs/papers.md says what the protocols take", 5, Looks::Of(&["hamr-tests", "hamr"]), |_| {
         Outcome::of(performance::paper::check())

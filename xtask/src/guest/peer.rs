@@ -1,0 +1,123 @@
+//! A program of this machine as the other end of a guest's tools. It is on the guest's Ethernet: each datagram between two
+//! UNIX sockets is a frame. What the tools tell each other over TCP before they use their adapters goes over a second card,
+//! which QEMU connects to this machine's loopback.
+//!
+//! The program gets, behind its own arguments:
+//! - `--frames PATH` the socket that it binds, and `--guest PATH` the guest's, which appears when the guest starts
+//! - `--mac`, `--address` what it is on the Ethernet
+//! - `--listen 127.0.0.1:PORT` where it waits for tools that are clients
+//! - `--connect 127.0.0.1:PORT` where a tool that is a server will answer; until then a connection ends without a byte
+//! - `--tools NAME,NAME` in the order in which they come, first those in the first role, then in the second
+//!
+//! It prints a line when it listens, serves each tool once per role, and ends with exit code 0.
+
+use crate::Error;
+use crate::child::Background;
+use hamr_qemu::Version;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// The first QEMU with `-netdev dgram`.
+pub(super) const QEMU: Version = Version { major: 7, minor: 2 };
+
+/// The time for the peer to listen, and to end behind the guest.
+const START: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_secs(10);
+
+/// Addresses on the Ethernet; and of this machine and of the guest, on QEMU's network for the tools' TCP.
+const GUEST: (&str, &str) = ("52:54:00:00:00:01", "10.0.0.1");
+const OURS: (&str, &str) = ("52:54:00:00:00:02", "10.0.0.2");
+const HOST: &str = "10.0.2.2";
+const GUEST_INFO: &str = "10.0.2.15";
+/// The port of every tool that is told none.
+const PORT: u16 = 18515;
+
+/// A running peer.
+pub(super) struct Peer {
+    process: Background,
+    folder: PathBuf,
+    listens: u16,
+    connects: u16,
+}
+
+impl Peer {
+    /// Starts it, and waits until it listens. Sockets and capture are in `folder`.
+    pub(super) fn start(program: &str, arguments: &[String], folder: &Path, tools: &[&str]) -> Result<Self, Error> {
+        let [listens, connects] = free_ports().map_err(|e| Error::Failed(format!("a port for the tools: {e}")))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command.arg("--frames").arg(folder.join("peer.sock")).arg("--guest").arg(folder.join("guest.sock"));
+        command.args(["--mac", OURS.0, "--address", OURS.1, "--tools", &tools.join(",")]);
+        command.args(["--listen", &format!("127.0.0.1:{listens}"), "--connect", &format!("127.0.0.1:{connects}")]);
+        let mut process = Background::start(command.stdout(Stdio::piped()))?;
+        let (sender, first) = channel();
+        if let Some(said) = process.stdout() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(said).lines().map_while(Result::ok) {
+                    println!("  peer | {line}");
+                    let _ = sender.send(());
+                }
+            });
+        }
+        let said = first.recv_timeout(START);
+        said.map_err(|_| Error::Failed(format!("{program}: expected a line when it listens, got none")))?;
+        Ok(Self { process, folder: folder.to_owned(), listens, connects })
+    }
+
+    /// QEMU's arguments for the guest's two cards. The first one's packets are also written to a file.
+    pub(super) fn nics(&self) -> Vec<String> {
+        let socket = |name| self.folder.join(name).display().to_string();
+        let frames = format!(
+            "dgram,id=frames,local.type=unix,local.path={},remote.type=unix,remote.path={}",
+            socket("guest.sock"),
+            socket("peer.sock")
+        );
+        let dump = format!("filter-dump,id=dump,netdev=frames,file={}", self.capture().display());
+        let info = format!("user,id=info,restrict=off,hostfwd=tcp:127.0.0.1:{}-{GUEST_INFO}:{PORT}", self.connects);
+        let card = |netdev: &str| format!("virtio-net-pci,netdev={netdev},romfile=");
+        let (first, second) = (format!("{},mac={}", card("frames"), GUEST.0), card("info"));
+        ["-netdev", &frames, "-device", &first, "-object", &dump, "-netdev", &info, "-device", &second]
+            .map(String::from)
+            .into()
+    }
+
+    /// The guest's commands for both cards' addresses.
+    pub(super) fn network(&self) -> String {
+        format!(
+            "ip addr add {}/24 dev eth0\nip link set eth0 up\nip addr add {GUEST_INFO}/24 dev eth1\nip link set eth1 up",
+            GUEST.1
+        )
+    }
+
+    /// Address and port at which a tool in the guest finds it.
+    pub(super) fn info(&self) -> (&'static str, u16) {
+        (HOST, self.listens)
+    }
+
+    /// Waits for its end behind the guest's.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        let status = self.process.wait(Instant::now() + END)?;
+        if status.success() { Ok(()) } else { Err(Error::Failed(format!("the peer: {status}"))) }
+    }
+
+    /// Keeps the capture, and returns its path.
+    pub(super) fn keep(&self, folder: &Path) -> PathBuf {
+        let kept = folder.join("rdma-failed.pcap");
+        let _ = std::fs::rename(self.capture(), &kept);
+        kept
+    }
+
+    fn capture(&self) -> PathBuf {
+        self.folder.join("guest.pcap")
+    }
+}
+
+/// Two ports that nothing listens at now. QEMU and the peer have no means to choose one and tell it.
+fn free_ports() -> std::io::Result<[u16; 2]> {
+    let (first, second) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
+    Ok([first.local_addr()?.port(), second.local_addr()?.port()])
+}

@@ -1,0 +1,381 @@
+//! `cargo xtask guest --rdma`: the tools that every user of RDMA has, `ibv_*_pingpong` and perftest, over Linux' adapter in
+//! software (`rdma_rxe`) in a guest. First both ends stock on `lo`, which shows that the guest is sound; then, with `--peer`,
+//! each tool against a program of this machine, which is on the guest's Ethernet.
+//!
+//! Nothing is installed, and no privileges are needed: see [`super::packages`].
+
+use super::initramfs::Archive;
+use super::machine::{Guest, Pc};
+use super::packages::{self, Packages};
+use super::peer::{self, Peer};
+use super::script::{self, Script};
+use super::{FOLDERS, libraries, told, watch};
+use crate::Error;
+use crate::machines::can_start;
+use crate::metadata::Metadata;
+use crate::test::Outcome;
+use hamr_qemu::Machine;
+use std::fs::read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The time for a guest: to boot, for each tool, and to end. A quiet machine needs 3 s, 2 s and nothing.
+const BOOT: Duration = Duration::from_secs(60);
+/// Seconds for one tool.
+const TOOL: u64 = 30;
+
+/// A stock tool.
+struct Tool {
+    name: &'static str,
+    arguments: &'static str,
+    /// Where its output has a number that tells how fast it was.
+    figure: Figure,
+}
+
+#[derive(Clone, Copy)]
+enum Figure {
+    /// `… = 322.10 usec/iter`
+    Iteration,
+    /// A column of perftest's last row, from 0, and its unit.
+    Column(usize, &'static str),
+}
+
+const LATENCY: Figure = Figure::Column(4, "us, typical");
+const BANDWIDTH: Figure = Figure::Column(3, "MB/s, average");
+
+/// With `-e` a tool sleeps until a completion: one that polls starves the guest's adapter. GID 1 is the IPv4 address.
+const PINGPONG: &str = "-e -g 1 -n 200";
+const PERFTEST: &str = "-F -x 1 -n 200";
+
+const TOOLS: [Tool; 10] = [
+    Tool { name: "ibv_rc_pingpong", arguments: PINGPONG, figure: Figure::Iteration },
+    // A datagram is one packet, and a link of 1500 bytes carries 1024 of a message.
+    Tool { name: "ibv_ud_pingpong", arguments: "-e -g 1 -n 200 -s 1000", figure: Figure::Iteration },
+    Tool { name: "ibv_srq_pingpong", arguments: PINGPONG, figure: Figure::Iteration },
+    Tool { name: "ib_write_lat", arguments: PERFTEST, figure: LATENCY },
+    Tool { name: "ib_read_lat", arguments: PERFTEST, figure: LATENCY },
+    Tool { name: "ib_atomic_lat", arguments: PERFTEST, figure: LATENCY },
+    Tool { name: "ib_send_lat", arguments: PERFTEST, figure: LATENCY },
+    Tool { name: "ib_send_bw", arguments: PERFTEST, figure: BANDWIDTH },
+    Tool { name: "ib_write_bw", arguments: PERFTEST, figure: BANDWIDTH },
+    Tool { name: "ib_read_bw", arguments: PERFTEST, figure: BANDWIDTH },
+];
+
+/// The tools of the step of `cargo xtask test`.
+const SHORT: [&str; 3] = ["ibv_rc_pingpong", "ib_write_lat", "ib_atomic_lat"];
+
+/// Modules of Linux; those that they need come with them. Nothing loads `crc32_generic` by itself, and without it no adapter
+/// is made.
+const MODULES: [&str; 5] = ["virtio_pci", "virtio_net", "crc32_generic", "ib_uverbs", "rdma_rxe"];
+
+/// Files besides programs, and the library that libibverbs opens for this adapter.
+const CONFIGURATION: &str = "etc/libibverbs.d/rxe.driver";
+const PROVIDER: &str = "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so";
+
+/// What a guest's script begins with. `both` runs the two ends of a tool; the client starts when the server listens at
+/// port 18515 (0x4853).
+const HEAD: &str = r#"
+ip link set lo up
+listens() { grep -q ':4853 [0-9A-F]*:0000 0A' /proc/net/tcp /proc/net/tcp6; }
+both() {
+    limit=$1
+    shift
+    timeout $limit "$@" > /tmp/server 2>&1 &
+    server=$!
+    until listens || ! kill -0 $server 2> /dev/null; do usleep 10000; done
+    timeout $limit "$@" 127.0.0.1
+    client=$?
+    wait $server
+    code=$?
+    [ $code = 0 ] || { echo "the server: exit code $code"; cat /tmp/server; }
+    [ $client = 0 ] || return $client
+    return $code
+}
+"#;
+
+/// What a guest is to do.
+struct Plan {
+    tools: Vec<&'static Tool>,
+    /// The program at the other end, and its arguments.
+    peer: Vec<String>,
+    /// What the guest's tools are against it.
+    roles: Vec<Role>,
+}
+
+/// What the guest's end of a tool is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    /// Both ends, on `lo`.
+    Both,
+    /// It connects to the peer.
+    Client,
+    /// The peer connects to it.
+    Server,
+}
+
+impl Role {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// `[--only NAME,NAME] [--peer COMMAND [--role client|server]]`
+pub(super) fn task(arguments: &[String]) -> Result<(), Error> {
+    let plan = Plan::parse(arguments)?;
+    told(run(&Metadata::read()?, &plan))
+}
+
+/// The same as a step of `cargo xtask test`, with few tools.
+pub(crate) fn step(metadata: &Metadata) -> Outcome {
+    let tools = TOOLS.iter().filter(|tool| SHORT.contains(&tool.name)).collect();
+    run(metadata, &Plan { tools, peer: Vec::new(), roles: vec![Role::Both] })
+}
+
+impl Plan {
+    fn parse(arguments: &[String]) -> Result<Self, Error> {
+        let mut plan = Self { tools: TOOLS.iter().collect(), peer: Vec::new(), roles: vec![Role::Both] };
+        let mut role = None;
+        let mut words = arguments.iter();
+        while let Some(flag) = words.next() {
+            let mut value = || words.next().ok_or_else(|| Error::Usage(format!("`{flag}` expects a value")));
+            match flag.as_str() {
+                "--only" => plan.tools = select(value()?)?,
+                "--peer" => plan.peer = value()?.split_whitespace().map(str::to_owned).collect(),
+                "--role" => {
+                    let name = value()?;
+                    let known = [Role::Client, Role::Server].into_iter().find(|role| role.name() == name);
+                    role = Some(known.ok_or_else(|| Error::unknown(name, "client or server"))?);
+                }
+                other => return Err(Error::unknown(other, "--only, --peer or --role")),
+            }
+        }
+        match (plan.peer.is_empty(), role) {
+            (true, Some(_)) => return Err(Error::Usage("`--role` expects `--peer`".into())),
+            (true, None) => {}
+            (false, Some(role)) => plan.roles.push(role),
+            (false, None) => plan.roles.extend([Role::Client, Role::Server]),
+        }
+        Ok(plan)
+    }
+}
+
+fn select(wanted: &str) -> Result<Vec<&'static Tool>, Error> {
+    let names = || TOOLS.map(|tool| tool.name).join(", ");
+    let find = |name: &str| TOOLS.iter().find(|tool| tool.name == name);
+    wanted.split(',').map(|name| find(name).ok_or_else(|| Error::unknown(name, &names()))).collect()
+}
+
+fn run(metadata: &Metadata, plan: &Plan) -> Outcome {
+    let needs = if plan.peer.is_empty() { hamr_qemu::MINIMUM } else { peer::QEMU };
+    if let Err(outcome) = can_start(&Machine::X86_64, needs) {
+        return outcome;
+    }
+    let cache = metadata.target.join("guest");
+    let packages = match Packages::find(&cache, &packages::RDMA) {
+        Ok(packages) => packages,
+        Err(outcome) => return outcome,
+    };
+    let folder = cache.join(format!("rdma-{}", std::process::id()));
+    let result = guest(&folder, &packages, plan, &cache);
+    let _ = std::fs::remove_dir_all(&folder);
+    Outcome::noted(result)
+}
+
+/// Runs a guest and prints a table; `kept` is the folder for what a failed run leaves to look at.
+fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result<String, Error> {
+    let begin = Instant::now();
+    std::fs::create_dir_all(folder).map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
+    let kernel = packages.kernel().ok_or_else(|| Error::Failed("the kernel's package has no kernel".into()))?;
+    let names: Vec<&str> = plan.tools.iter().map(|tool| tool.name).collect();
+    let mut peer = match plan.peer.split_first() {
+        Some((program, arguments)) => Some(Peer::start(program, arguments, folder, &names)?),
+        None => None,
+    };
+    let modules = packages.modules(&MODULES)?;
+    let initramfs = folder.join("initramfs");
+    let archive = archive(packages, &modules, script(plan, &modules, peer.as_ref()))?;
+    std::fs::write(&initramfs, archive).map_err(|e| Error::Failed(format!("{}: {e}", initramfs.display())))?;
+    let mut arguments: Vec<String> = ARGUMENTS.map(String::from).into();
+    arguments.extend(peer.iter().flat_map(Peer::nics));
+    let checks = u32::try_from(plan.tools.len() * plan.roles.len()).unwrap_or(u32::MAX);
+    let limit = BOOT + Duration::from_secs(TOOL) * checks;
+    let mut guest = Guest::start(Pc { kernel: &kernel, initramfs: &initramfs, append: "", arguments }, limit)?;
+    let mut rows: Vec<Row> = Vec::new();
+    let react = |line: &str| {
+        if let Some(name) = line.strip_prefix(script::CHECK) {
+            rows.push(Row { name: name.to_owned(), begin: Instant::now(), end: Instant::now(), lines: Vec::new() });
+        } else if let Some(row) = rows.last_mut() {
+            row.end = Instant::now();
+            row.lines.push(line.to_owned());
+        }
+        Ok(())
+    };
+    let watched = watch("rdma", &mut guest, react);
+    drop(guest);
+    print(&rows, plan);
+    let judged = watched.and_then(|()| peer.as_mut().map_or(Ok(()), Peer::end));
+    if let (Err(Error::Failed(why)), Some(peer)) = (&judged, &peer) {
+        let capture = peer.keep(kept);
+        return Err(Error::Failed(format!("{why}; the guest's packets: {}", capture.display())));
+    }
+    judged.map(|()| format!("{} tools, {:.1} s", plan.tools.len(), begin.elapsed().as_secs_f64()))
+}
+
+/// Two processors: a tool that polls would leave none to the adapter.
+const ARGUMENTS: [&str; 8] = ["-M", "q35", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "512"];
+
+fn script(plan: &Plan, modules: &[(String, PathBuf)], peer: Option<&Peer>) -> String {
+    let mut script = Script::new();
+    script.lines(HEAD);
+    let names: Vec<&str> = modules.iter().map(|(name, _)| name.as_str()).collect();
+    script.load(&names);
+    script.check("an adapter on lo", 0, "", "rdma link add rxe_lo type rxe netdev lo");
+    if let Some(peer) = peer {
+        script.lines(&peer.network());
+        script.check("an adapter on eth0", 0, "", "rdma link add rxe_eth0 type rxe netdev eth0");
+    }
+    for role in &plan.roles {
+        for Tool { name, arguments, .. } in &plan.tools {
+            let command = match (role, peer) {
+                (Role::Client, Some(peer)) => {
+                    let (address, port) = peer.info();
+                    format!("timeout {TOOL} {name} -d rxe_eth0 {arguments} -p {port} {address}")
+                }
+                (Role::Server, Some(_)) => format!("timeout {TOOL} {name} -d rxe_eth0 {arguments}"),
+                _ => format!("both {TOOL} {name} -d rxe_lo {arguments}"),
+            };
+            script.check(&title(name, *role), 0, "", &command);
+        }
+    }
+    script.finish()
+}
+
+fn title(tool: &str, role: Role) -> String {
+    format!("{tool} {}", role.name())
+}
+
+fn archive(packages: &Packages, modules: &[(String, PathBuf)], init: String) -> Result<Vec<u8>, Error> {
+    let read = |path: &Path| read(path).map_err(|e| Error::Failed(format!("{}: {e}", path.display())));
+    let root = packages.root();
+    let mut archive = Archive::new(&FOLDERS);
+    archive.file("init", init.into());
+    archive.file("bin/busybox", read(&packages.busybox())?);
+    archive.file(CONFIGURATION, read(&root.join(CONFIGURATION))?);
+    let tools = TOOLS.iter().map(|tool| format!("usr/bin/{}", tool.name)).chain(["usr/bin/rdma".into()]);
+    let mut files = vec![root.join(PROVIDER)];
+    archive.file(PROVIDER, read(&root.join(PROVIDER))?);
+    for tool in tools {
+        let path = root.join(&tool);
+        archive.file(&format!("bin/{}", tool.rsplit('/').next().unwrap_or_default()), read(&path)?);
+        files.push(path);
+    }
+    for (inside, file) in libraries::of(&files, root)? {
+        archive.file(&inside, read(&file)?);
+    }
+    for (name, file) in modules {
+        archive.file(&format!("lib/{name}.ko"), read(file)?);
+    }
+    archive.finish().map_err(|e| Error::Failed(format!("the initramfs: {e}")))
+}
+
+/// A check of the guest: a tool in a role, among others.
+struct Row {
+    name: String,
+    begin: Instant,
+    end: Instant,
+    lines: Vec<String>,
+}
+
+impl Row {
+    fn result(&self) -> &'static str {
+        if self.lines.iter().any(|line| line.starts_with(script::WRONG)) { "FAILED" } else { "ok" }
+    }
+}
+
+fn print(rows: &[Row], plan: &Plan) {
+    println!();
+    println!("{:<18} {:<7} {:<7} {:>8} {:>10}", "tool", "guest", "result", "seconds", "figure");
+    for role in &plan.roles {
+        for tool in &plan.tools {
+            let row = rows.iter().find(|row| row.name == title(tool.name, *role));
+            let result = row.map_or("not run", Row::result);
+            let seconds = row.map_or(0.0, |row| (row.end - row.begin).as_secs_f64());
+            let figure = row.and_then(|row| tool.figure.find(&row.lines)).unwrap_or_default();
+            println!("{:<18} {:<7} {result:<7} {seconds:>8.1} {figure}", tool.name, role.name());
+        }
+    }
+}
+
+impl Figure {
+    /// The figure in a tool's output.
+    fn find(self, lines: &[String]) -> Option<String> {
+        match self {
+            Self::Iteration => lines.iter().rev().find_map(|line| {
+                let number = line.strip_suffix(" usec/iter")?.rsplit(' ').next()?;
+                Some(format!("{number:>10} us an iteration"))
+            }),
+            Self::Column(column, unit) => lines.iter().rev().find_map(|line| {
+                let row: Vec<&str> = line.split_whitespace().collect();
+                let row: Option<Vec<f64>> = row.iter().map(|word| word.parse().ok()).collect();
+                // On a busy machine perftest may fail to find its clock's rate, and then prints `inf`.
+                let number = row?.get(column).copied()?;
+                Some(if number.is_finite() { format!("{number:>10.2} {unit}") } else { format!("{:>10}", "no clock") })
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(words: &[&str]) -> Result<Plan, Error> {
+        Plan::parse(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments_choose_tools_and_roles() {
+        let all = plan(&[]).expect("no argument");
+        assert_eq!((all.tools.len(), &*all.roles), (TOOLS.len(), &[Role::Both][..]));
+        let some = plan(&["--only", "ib_send_bw,ibv_rc_pingpong", "--peer", "a b"]).expect("known");
+        assert_eq!(some.tools.iter().map(|tool| tool.name).collect::<Vec<_>>(), ["ib_send_bw", "ibv_rc_pingpong"]);
+        assert_eq!(
+            (some.peer, some.roles),
+            (vec!["a".into(), "b".into()], vec![Role::Both, Role::Client, Role::Server])
+        );
+        for wrong in [
+            &["--only"][..],
+            &["--only", "ib_toaster"],
+            &["--role", "client"],
+            &["--peer", "a", "--role", "judge"],
+            &["ib_send_bw"],
+        ] {
+            assert!(matches!(plan(wrong), Err(Error::Usage(_))), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_short_form_is_of_known_tools() {
+        assert!(SHORT.iter().all(|name| TOOLS.iter().any(|tool| tool.name == *name)));
+    }
+
+    #[test]
+    fn figures_are_what_the_tools_print() {
+        let find = |figure: Figure, text: &str| figure.find(&text.lines().map(str::to_owned).collect::<Vec<_>>());
+        let pingpong = "1638400 bytes in 0.06 seconds = 203.46 Mbit/sec\n200 iters in 0.06 seconds = 322.10 usec/iter";
+        assert_eq!(find(Figure::Iteration, pingpong).as_deref(), Some("    322.10 us an iteration"));
+        let latency = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n \
+                       2       200          51.01          92.50        79.04  80.62\n---";
+        assert_eq!(find(LATENCY, latency).as_deref(), Some("     79.04 us, typical"));
+        let bandwidth = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n \
+                         65536      200              60.10              58.27                0.000932";
+        assert_eq!(find(BANDWIDTH, bandwidth).as_deref(), Some("     58.27 MB/s, average"));
+        assert_eq!(find(LATENCY, "8 200 inf inf inf inf -nan inf inf").as_deref(), Some("  no clock"));
+        assert_eq!(find(LATENCY, "1 2"), None);
+        assert_eq!(find(Figure::Iteration, "no route"), None);
+    }
+}
