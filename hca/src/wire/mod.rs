@@ -1,6 +1,7 @@
-//! What carries packets between adapters: `udp` sockets, `faults` for what a wire does to packets on their way, and
-//! `port` for what an adapter's process has of both.
+//! What carries packets between adapters: `udp` sockets, `ethernet` frames to and from stock peers, `faults` for what
+//! a wire does to packets on their way, and `port` for what an adapter's process has of them.
 
+pub mod ethernet;
 pub mod faults;
 pub mod port;
 pub mod udp;

@@ -7,9 +7,10 @@
 //! - `--mac`, `--address` what it is on the Ethernet
 //! - `--listen 127.0.0.1:PORT` where it waits for tools that are clients
 //! - `--connect 127.0.0.1:PORT` where a tool that is a server will answer; until then a connection ends without a byte
-//! - `--tools NAME,NAME` in the order in which they come, first those in the first role, then in the second
+//! - `--tools NAME:ITERATIONS:BYTES,…` and `--roles server,client`: it is the server of each of these tools, in this order,
+//!   and then the client of each
 //!
-//! It prints a line when it listens, serves each tool once per role, and ends with exit code 0.
+//! It prints a line when it listens, and ends with exit code 0 when all of that was done.
 
 use crate::Error;
 use crate::child::Background;
@@ -46,12 +47,18 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Starts it, and waits until it listens. Sockets and capture are in `folder`.
-    pub(super) fn start(program: &str, arguments: &[String], folder: &Path, tools: &[&str]) -> Result<Self, Error> {
+    pub(super) fn start(
+        program: &str,
+        arguments: &[String],
+        folder: &Path,
+        tools: &str,
+        roles: &str,
+    ) -> Result<Self, Error> {
         let [listens, connects] = free_ports().map_err(|e| Error::Failed(format!("a port for the tools: {e}")))?;
         let mut command = Command::new(program);
         command.args(arguments);
         command.arg("--frames").arg(folder.join("peer.sock")).arg("--guest").arg(folder.join("guest.sock"));
-        command.args(["--mac", OURS.0, "--address", OURS.1, "--tools", &tools.join(",")]);
+        command.args(["--mac", OURS.0, "--address", OURS.1, "--tools", tools, "--roles", roles]);
         command.args(["--listen", &format!("127.0.0.1:{listens}"), "--connect", &format!("127.0.0.1:{connects}")]);
         let mut process = Background::start(command.stdout(Stdio::piped()))?;
         let (sender, first) = channel();

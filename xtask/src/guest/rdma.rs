@@ -28,6 +28,8 @@ const TOOL: u64 = 30;
 struct Tool {
     name: &'static str,
     arguments: &'static str,
+    /// Of a message.
+    bytes: u32,
     /// Where its output has a number that tells how fast it was.
     figure: Figure,
 }
@@ -44,22 +46,42 @@ const LATENCY: Figure = Figure::Column(4, "us, typical");
 const BANDWIDTH: Figure = Figure::Column(3, "MB/s, average");
 
 /// With `-e` a tool sleeps until a completion: one that polls starves the guest's adapter. GID 1 is the IPv4 address.
-const PINGPONG: &str = "-e -g 1 -n 200";
-const PERFTEST: &str = "-F -x 1 -n 200";
+const PINGPONG: &str = "-e -g 1";
+/// A busy machine's clock has no steady rate, which `-F` allows.
+const PERFTEST: &str = "-F -x 1";
+/// Messages, or round trips.
+const ITERATIONS: u32 = 200;
+
+const fn tool(name: &'static str, arguments: &'static str, bytes: u32, figure: Figure) -> Tool {
+    Tool { name, arguments, bytes, figure }
+}
 
 const TOOLS: [Tool; 10] = [
-    Tool { name: "ibv_rc_pingpong", arguments: PINGPONG, figure: Figure::Iteration },
+    tool("ibv_rc_pingpong", PINGPONG, 4096, Figure::Iteration),
     // A datagram is one packet, and a link of 1500 bytes carries 1024 of a message.
-    Tool { name: "ibv_ud_pingpong", arguments: "-e -g 1 -n 200 -s 1000", figure: Figure::Iteration },
-    Tool { name: "ibv_srq_pingpong", arguments: PINGPONG, figure: Figure::Iteration },
-    Tool { name: "ib_write_lat", arguments: PERFTEST, figure: LATENCY },
-    Tool { name: "ib_read_lat", arguments: PERFTEST, figure: LATENCY },
-    Tool { name: "ib_atomic_lat", arguments: PERFTEST, figure: LATENCY },
-    Tool { name: "ib_send_lat", arguments: PERFTEST, figure: LATENCY },
-    Tool { name: "ib_send_bw", arguments: PERFTEST, figure: BANDWIDTH },
-    Tool { name: "ib_write_bw", arguments: PERFTEST, figure: BANDWIDTH },
-    Tool { name: "ib_read_bw", arguments: PERFTEST, figure: BANDWIDTH },
+    tool("ibv_ud_pingpong", PINGPONG, 1000, Figure::Iteration),
+    tool("ibv_srq_pingpong", PINGPONG, 4096, Figure::Iteration),
+    tool("ib_write_lat", PERFTEST, 2, LATENCY),
+    tool("ib_read_lat", PERFTEST, 2, LATENCY),
+    tool("ib_atomic_lat", PERFTEST, 8, LATENCY),
+    tool("ib_send_lat", PERFTEST, 2, LATENCY),
+    tool("ib_send_bw", PERFTEST, 65536, BANDWIDTH),
+    tool("ib_write_bw", PERFTEST, 65536, BANDWIDTH),
+    tool("ib_read_bw", PERFTEST, 65536, BANDWIDTH),
 ];
+
+impl Tool {
+    /// Its command line with an adapter of the guest.
+    fn command(&self, adapter: &str) -> String {
+        let Self { name, arguments, bytes, .. } = self;
+        format!("{name} -d {adapter} {arguments} -n {ITERATIONS} -s {bytes}")
+    }
+
+    /// How a peer is told of it.
+    fn told(&self) -> String {
+        format!("{}:{ITERATIONS}:{}", self.name, self.bytes)
+    }
+}
 
 /// The tools of the step of `cargo xtask test`.
 const SHORT: [&str; 3] = ["ibv_rc_pingpong", "ib_write_lat", "ib_atomic_lat"];
@@ -119,6 +141,15 @@ impl Role {
             Self::Both => "both",
             Self::Client => "client",
             Self::Server => "server",
+        }
+    }
+
+    /// What the peer is then.
+    const fn of_peer(self) -> Option<&'static str> {
+        match self {
+            Self::Both => None,
+            Self::Client => Some("server"),
+            Self::Server => Some("client"),
         }
     }
 }
@@ -190,9 +221,12 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     let begin = Instant::now();
     std::fs::create_dir_all(folder).map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
     let kernel = packages.kernel().ok_or_else(|| Error::Failed("the kernel's package has no kernel".into()))?;
-    let names: Vec<&str> = plan.tools.iter().map(|tool| tool.name).collect();
     let mut peer = match plan.peer.split_first() {
-        Some((program, arguments)) => Some(Peer::start(program, arguments, folder, &names)?),
+        Some((program, arguments)) => {
+            let tools: Vec<String> = plan.tools.iter().map(|tool| tool.told()).collect();
+            let roles: Vec<&str> = plan.roles.iter().filter_map(|role| role.of_peer()).collect();
+            Some(Peer::start(program, arguments, folder, &tools.join(","), &roles.join(","))?)
+        }
         None => None,
     };
     let modules = packages.modules(&MODULES)?;
@@ -239,16 +273,16 @@ fn script(plan: &Plan, modules: &[(String, PathBuf)], peer: Option<&Peer>) -> St
         script.check("an adapter on eth0", 0, "", "rdma link add rxe_eth0 type rxe netdev eth0");
     }
     for role in &plan.roles {
-        for Tool { name, arguments, .. } in &plan.tools {
+        for tool in &plan.tools {
             let command = match (role, peer) {
                 (Role::Client, Some(peer)) => {
                     let (address, port) = peer.info();
-                    format!("timeout {TOOL} {name} -d rxe_eth0 {arguments} -p {port} {address}")
+                    format!("timeout {TOOL} {} -p {port} {address}", tool.command("rxe_eth0"))
                 }
-                (Role::Server, Some(_)) => format!("timeout {TOOL} {name} -d rxe_eth0 {arguments}"),
-                _ => format!("both {TOOL} {name} -d rxe_lo {arguments}"),
+                (Role::Server, Some(_)) => format!("timeout {TOOL} {}", tool.command("rxe_eth0")),
+                _ => format!("both {TOOL} {}", tool.command("rxe_lo")),
             };
-            script.check(&title(name, *role), 0, "", &command);
+            script.check(&title(tool.name, *role), 0, "", &command);
         }
     }
     script.finish()
