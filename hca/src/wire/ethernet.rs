@@ -226,8 +226,8 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// A station at the socket `path`, which must not exist, joined to the one at `other`. That one may appear later, and go
-    /// and come again: frames are lost meanwhile.
+    /// A station at the socket `path`, which must not exist, joined to the one at `other`. That one may appear later; until
+    /// then frames are lost. Behind its end, another one there is not heard before this station sends.
     ///
     /// # Errors
     /// The system refuses the socket.
