@@ -84,7 +84,7 @@ impl Peer {
             socket("peer.sock")
         );
         let dump = format!("filter-dump,id=dump,netdev=frames,file={}", self.capture().display());
-        let info = format!("user,id=info,restrict=off,hostfwd=tcp:127.0.0.1:{}-{GUEST_INFO}:{PORT}", self.connects);
+        let info = format!("user,id=info,hostfwd=tcp:127.0.0.1:{}-{GUEST_INFO}:{PORT}", self.connects);
         let card = |netdev: &str| format!("virtio-net-pci,netdev={netdev},romfile=");
         let (first, second) = (format!("{},mac={}", card("frames"), GUEST.0), card("info"));
         ["-netdev", &frames, "-device", &first, "-object", &dump, "-netdev", &info, "-device", &second]
@@ -111,11 +111,10 @@ impl Peer {
         if status.success() { Ok(()) } else { Err(Error::Failed(format!("the peer: {status}"))) }
     }
 
-    /// Keeps the capture, and returns its path.
-    pub(super) fn keep(&self, folder: &Path) -> PathBuf {
+    /// Keeps the capture, if there is one, and returns its path.
+    pub(super) fn keep(&self, folder: &Path) -> Option<PathBuf> {
         let kept = folder.join("rdma-failed.pcap");
-        let _ = std::fs::rename(self.capture(), &kept);
-        kept
+        std::fs::rename(self.capture(), &kept).ok().map(|()| kept)
     }
 
     fn capture(&self) -> PathBuf {
@@ -127,4 +126,37 @@ impl Peer {
 fn free_ports() -> std::io::Result<[u16; 2]> {
     let (first, second) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
     Ok([first.local_addr()?.port(), second.local_addr()?.port()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(script: &str) -> Result<Peer, Error> {
+        let arguments = ["-c", script, "peer"].map(String::from);
+        Peer::start("sh", &arguments, Path::new("/nowhere"), "ib_write_lat:200:2", "server")
+    }
+
+    #[test]
+    fn a_peer_is_told_where_it_is_and_judged_by_its_end() {
+        let told = r#"test "$1 $3 $9 ${10}" = "--frames --guest --tools ib_write_lat:200:2" && echo "$@""#;
+        start(told).expect("it was told").end().expect("and ends well");
+        let why = start("echo listening; exit 3").and_then(|mut peer| peer.end()).expect_err("exit code 3").to_string();
+        assert_eq!(why, "the peer: exit status: 3");
+        let why = start("exit 0").err().expect("it says nothing").to_string();
+        assert_eq!(why, "sh: expected a line when it listens, got none");
+    }
+
+    #[test]
+    fn a_capture_is_kept_where_there_is_one() {
+        let folder = std::env::temp_dir().join(format!("hamr-peer-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        let mut peer = start("echo listening").expect("it says so");
+        assert_eq!(peer.keep(&folder), None);
+        peer.folder.clone_from(&folder);
+        std::fs::write(peer.capture(), b"packets").expect("a file");
+        let kept = peer.keep(&folder).expect("there is one");
+        assert_eq!(std::fs::read(kept).expect("a file"), b"packets");
+        let _ = std::fs::remove_dir_all(&folder);
+    }
 }

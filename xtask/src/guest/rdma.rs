@@ -252,8 +252,8 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     drop(guest);
     print(&rows, plan);
     let judged = watched.and_then(|()| peer.as_mut().map_or(Ok(()), Peer::end));
-    if let (Err(Error::Failed(why)), Some(peer)) = (&judged, &peer) {
-        let capture = peer.keep(kept);
+    let capture = judged.is_err().then(|| peer.as_ref().and_then(|peer| peer.keep(kept))).flatten();
+    if let (Err(why), Some(capture)) = (&judged, capture) {
         return Err(Error::Failed(format!("{why}; the guest's packets: {}", capture.display())));
     }
     judged.map(|()| format!("{} tools, {:.1} s", plan.tools.len(), begin.elapsed().as_secs_f64()))
@@ -395,6 +395,24 @@ mod tests {
     #[test]
     fn the_short_form_is_of_known_tools() {
         assert!(SHORT.iter().all(|name| TOOLS.iter().any(|tool| tool.name == *name)));
+    }
+
+    #[test]
+    fn scripts_are_what_a_shell_reads() {
+        let peer = Peer::start("echo", &[], Path::new("/nowhere"), "", "").expect("it says something");
+        let modules = [("rdma_rxe".to_owned(), PathBuf::new())];
+        let all = plan(&["--peer", "echo"]).expect("known");
+        let text = script(&all, &modules, Some(&peer));
+        let shell = std::process::Command::new("sh").args(["-n", "-c", &text]).status().expect("a shell");
+        assert!(shell.success());
+        let (_, port) = peer.info();
+        let both = "both 30 ib_send_bw -d rxe_lo -F -x 1 -n 200 -s 65536".to_owned();
+        let client = format!("timeout 30 ib_send_bw -d rxe_eth0 -F -x 1 -n 200 -s 65536 -p {port} 10.0.2.2");
+        let server = "timeout 30 ib_send_bw -d rxe_eth0 -F -x 1 -n 200 -s 65536".to_owned();
+        for line in [both, client, server] {
+            assert!(text.lines().any(|found| found.ends_with(&format!("'' {line}"))), "{line}");
+        }
+        assert_eq!(text.lines().filter(|line| line.starts_with("check 'ib")).count(), 3 * TOOLS.len());
     }
 
     #[test]
