@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 /// The first QEMU with `-netdev dgram`.
 pub(super) const QEMU: Version = Version { major: 7, minor: 2 };
 
-/// The time for the peer to listen, and to end behind the guest.
-const START: Duration = Duration::from_secs(60);
+/// The time for the peer to listen, which may build an image before, and to end behind the guest.
+const START: Duration = Duration::from_secs(300);
 const END: Duration = Duration::from_secs(10);
 
 /// Addresses on the Ethernet; and of this machine and of the guest, on QEMU's network for the tools' TCP.
