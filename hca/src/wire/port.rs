@@ -13,7 +13,8 @@ use std::net::Ipv4Addr;
 /// Packets each way at once, so that the rest of the adapter has its turn.
 const MOST_PACKETS: u32 = 64;
 /// How it is called.
-const USAGE: &str = "expected [--udp ADDRESS [--expose] | --ethernet SOCKET --other SOCKET --mac MAC --address ADDRESS] \
+const USAGE: &str = "expected [--udp ADDRESS [--expose] \
+                     | --ethernet SOCKET --other SOCKET --mac MAC --address ADDRESS] \
                      [--faults SEED,LOSS,REPEAT,DAMAGE,REORDER]";
 
 /// A wire to other adapters (see the module).

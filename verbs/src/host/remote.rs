@@ -29,8 +29,8 @@ pub enum Wire {
         /// Faults of what is sent, for tests: `seed,loss,repeat,damage,reorder`, in thousandths and places.
         faults: Option<String>,
     },
-    /// RoCEv2 in frames of an Ethernet, with stock peers: each datagram between two UNIX sockets is a frame, as QEMU's `-netdev
-    /// dgram` has them. Who can send to the socket is believed.
+    /// RoCEv2 in frames of an Ethernet, with stock peers: each datagram between two UNIX sockets is a frame, as QEMU's
+    /// `-netdev dgram` has them. Who can send to the socket is believed.
     Ethernet {
         /// The socket that the adapter binds: it does not exist.
         socket: PathBuf,

@@ -1,6 +1,6 @@
-//! `cargo xtask guest --rdma`: the tools that every user of RDMA has, `ibv_*_pingpong` and perftest, over Linux' adapter in
-//! software (`rdma_rxe`) in a guest. First both ends stock on `lo`, which shows that the guest is sound; then, with `--peer`,
-//! each tool against a program of this machine, which is on the guest's Ethernet.
+//! `cargo xtask guest --rdma`: the tools that every user of RDMA has, `ibv_*_pingpong` and perftest, over Linux'
+//! adapter in software (`rdma_rxe`) in a guest. First both ends stock on `lo`, which shows that the guest is sound;
+//! then, with `--peer`, each tool against a program of this machine, which is on the guest's Ethernet.
 //!
 //! Nothing is installed, and no privileges are needed: see [`super::packages`].
 
@@ -86,8 +86,8 @@ impl Tool {
 /// The tools of the step of `cargo xtask test`.
 const SHORT: [&str; 3] = ["ibv_rc_pingpong", "ib_write_lat", "ib_atomic_lat"];
 
-/// Modules of Linux; those that they need come with them. Nothing loads `crc32_generic` by itself, and without it no adapter
-/// is made.
+/// Modules of Linux; those that they need come with them. Nothing loads `crc32_generic` by itself, and without it no
+/// adapter is made.
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_net", "crc32_generic", "ib_uverbs", "rdma_rxe"];
 
 /// Files besides programs, and the library that libibverbs opens for this adapter.
