@@ -355,9 +355,13 @@ impl Figure {
             Self::Column(column, unit) => lines.iter().rev().find_map(|line| {
                 let row: Vec<&str> = line.split_whitespace().collect();
                 let row: Option<Vec<f64>> = row.iter().map(|word| word.parse().ok()).collect();
-                // On a busy machine perftest may fail to find its clock's rate, and then prints `inf`.
+                // On a busy machine perftest may fail to find its clock's rate, and then prints `inf` or zero.
                 let number = row?.get(column).copied()?;
-                Some(if number.is_finite() { format!("{number:>10.2} {unit}") } else { format!("{:>10}", "no clock") })
+                Some(if number.is_finite() && number > 0.0 {
+                    format!("{number:>10.2} {unit}")
+                } else {
+                    format!("{:>10}", "no clock")
+                })
             }),
         }
     }
@@ -427,6 +431,7 @@ mod tests {
                          65536      200              60.10              58.27                0.000932";
         assert_eq!(find(BANDWIDTH, bandwidth).as_deref(), Some("     58.27 MB/s, average"));
         assert_eq!(find(LATENCY, "8 200 inf inf inf inf -nan inf inf").as_deref(), Some("  no clock"));
+        assert_eq!(find(BANDWIDTH, "65536 200 0.00 0.00 0.000000").as_deref(), Some("  no clock"));
         assert_eq!(find(LATENCY, "1 2"), None);
         assert_eq!(find(Figure::Iteration, "no route"), None);
     }
