@@ -1,4 +1,4 @@
-//! Two devices with an adapter each, over real sockets of this machine.
+//! Two devices with an adapter each, over real sockets of this machine: of UDP, and with frames.
 
 mod common;
 
@@ -35,12 +35,14 @@ impl Side {
     }
 }
 
-/// Devices with adapters at two addresses, connected.
-fn pair(devices: [&str; 2], addresses: [[u8; 4]; 2], faults: Option<&str>) -> [Side; 2] {
-    let [a, b] = [0, 1].map(|at| {
-        let (address, faults) = (addresses[at].into(), faults.map(Into::into));
-        side(devices[at], &Wire::Udp { address, is_exposed: false, faults })
-    });
+/// Wires at two addresses.
+fn udp(addresses: [[u8; 4]; 2], faults: Option<&str>) -> [Wire; 2] {
+    addresses.map(|address| Wire::Udp { address: address.into(), is_exposed: false, faults: faults.map(Into::into) })
+}
+
+/// Devices with adapters, connected.
+fn pair(devices: [&str; 2], wires: &[Wire; 2]) -> [Side; 2] {
+    let [a, b] = [0, 1].map(|at| side(devices[at], &wires[at]));
     // Four programs that poll may have two processors: a shorter time would be over before one of them runs.
     let path = Path::default();
     for (own, other) in [(&a, &b), (&b, &a)] {
@@ -72,12 +74,28 @@ fn queue_pairs_conform() {
 
 #[test]
 fn two_devices_play_ping_pong_over_packets() {
-    play(&pair(["shm", "shm"], [[127, 0, 0, 1], [127, 0, 0, 2]], None), 200);
+    play(&pair(["shm", "shm"], &udp([[127, 0, 0, 1], [127, 0, 0, 2]], None)), 200);
 }
 
 #[test]
 fn two_devices_play_ping_pong_over_a_wire_that_loses_packets() {
-    play(&pair(["shm", "shm"], [[127, 92, 0, 1], [127, 92, 0, 2]], Some("1,50,50,20,4")), 60);
+    play(&pair(["shm", "shm"], &udp([[127, 92, 0, 1], [127, 92, 0, 2]], Some("1,50,50,20,4"))), 60);
+}
+
+/// Each socket is the other one's cable, as a guest's is (`cargo xtask guest --rdma`).
+#[test]
+fn two_devices_play_ping_pong_in_frames() {
+    let folder = std::env::temp_dir().join(format!("hamr-frames-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let wires = [("a", "b", 1), ("b", "a", 2)].map(|(socket, other, last)| Wire::Ethernet {
+        socket: folder.join(socket),
+        other: folder.join(other),
+        mac: [0x52, 0x54, 0, 0, 0, last],
+        address: [10, 0, 0, last].into(),
+        faults: Some("1,20,20,20,4".into()),
+    });
+    play(&pair(["shm", "shm"], &wires), 100);
+    let _ = std::fs::remove_dir_all(&folder);
 }
 
 #[test]
