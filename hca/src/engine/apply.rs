@@ -19,7 +19,7 @@
 //! A requester over packets has [`Engine::get`] for what it sends, and [`Engine::put`] for what it has read.
 
 use super::Engine;
-use super::objects::Outcome;
+use super::message::{Outcome, Ranges, Receive};
 use core::sync::atomic::{Ordering, fence};
 use hamr_comm::abi::window::{AtomicOp, OutOfWindow};
 use hamr_verbs::ring::Ring;
@@ -28,15 +28,6 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// Bytes that are copied at once, so that a long message does not keep the others.
 pub const SLICE: u64 = 256 << 10;
-
-/// Parts of registered memory, one behind the other: what a request names, as a private copy. Keys are looked up at
-/// each segment, so that nothing goes to a region that was deregistered meanwhile.
-#[derive(Clone, Copy)]
-pub(super) struct Ranges {
-    sges: [Sge; MAX_SEND_SGE],
-    count: u32,
-    right: Access,
-}
 
 /// Memory of the section, checked.
 #[derive(Clone, Copy, Default)]
@@ -94,47 +85,6 @@ impl Nak {
             Self::Operation => WcStatus::REM_OP_ERR,
             Self::Local => WcStatus::LOC_PROT_ERR,
         }
-    }
-}
-
-/// A receive request that a message has taken: a private copy.
-#[derive(Clone, Copy)]
-pub(super) struct Receive {
-    pub(super) id: u64,
-    /// Its position in its queue.
-    pub(super) position: u32,
-    /// The shared receive queue that it was in.
-    pub(super) srq: Option<usize>,
-    into: Ranges,
-    /// Bytes of the message that have come.
-    pub(super) at: u64,
-}
-
-impl Ranges {
-    /// What local keys name: at most as many as a request has.
-    pub(super) fn local(sges: &[Sge], right: Access) -> Self {
-        let mut all = [Sge::default(); MAX_SEND_SGE];
-        all.iter_mut().zip(sges).for_each(|(to, sge)| *to = *sge);
-        Self { sges: all, count: sges.len() as u32, right }
-    }
-
-    /// The first `count` of these.
-    pub(super) const fn first(sges: [Sge; MAX_SEND_SGE], count: usize, right: Access) -> Self {
-        Self { sges, count: count as u32, right }
-    }
-
-    /// What a remote key names, for the right that the peer needs.
-    pub(super) fn remote(addr: u64, rkey: u32, len: u32, right: Access) -> Self {
-        Self::local(&[Sge { addr, len, lkey: rkey }], right)
-    }
-
-    fn sges(&self) -> &[Sge] {
-        self.sges.get(..self.count as usize).unwrap_or(&self.sges)
-    }
-
-    /// Bytes of it.
-    pub(super) fn len(&self) -> u64 {
-        self.sges().iter().map(|sge| u64::from(sge.len)).sum()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Messages that come in packets: as a responder over a wire applies them.
 
 use super::Engine;
-use super::apply::{Nak, Ranges, Sink, Source};
+use super::apply::{Nak, Sink, Source};
+use super::message::Ranges;
 use hamr_comm::abi::window::{AtomicOp, Private};
 use hamr_verbs::Completion;
 use hamr_verbs::testing::{LKEY, REGION, Section};

@@ -7,6 +7,7 @@
 mod apply;
 #[cfg(test)]
 mod apply_tests;
+mod message;
 mod objects;
 mod send;
 mod timers;

@@ -1,13 +1,11 @@
 //! Objects of the adapter: made by the host's commands, never from the window.
 
 use super::Engine;
-use super::apply::Receive;
-use super::send::Progress;
+use super::message::{Outcome, Progress, Receive};
 use hamr_comm::abi::window::OutOfWindow;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::wire::{
-    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, Reply, SQ_CI, WORD, WcOpcode, WcStatus,
-    word_of,
+    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, Reply, SQ_CI, WORD, word_of,
 };
 use zerocopy::IntoBytes;
 
@@ -58,21 +56,6 @@ pub(super) struct QueuePair {
     pub(super) progress: Option<Progress>,
     /// The receive request of a message that has not ended.
     pub(super) receiving: Option<Receive>,
-}
-
-/// What a completion says of a request.
-pub(super) struct Outcome {
-    pub(super) status: WcStatus,
-    pub(super) opcode: WcOpcode,
-    pub(super) length: u32,
-    pub(super) immediate: Option<u32>,
-}
-
-impl Outcome {
-    /// Success of no bytes.
-    pub(super) fn of(opcode: WcOpcode) -> Self {
-        Self { status: WcStatus::SUCCESS, opcode, length: 0, immediate: None }
-    }
 }
 
 /// The place of a new object.

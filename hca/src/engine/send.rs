@@ -2,10 +2,9 @@
 //! engine, and each request is one message for it.
 
 use super::Engine;
-use super::apply::{Nak, Ranges, SLICE, Sink, Source};
-use super::objects::Outcome;
+use super::apply::{Nak, SLICE, Sink, Source};
+use super::message::{Local, Outcome, Progress, Ranges, Request};
 use super::timers::rnr_ns;
-use hamr_comm::abi::window::AtomicOp;
 use hamr_verbs::wire::{
     ATOMIC, Access, LINE, MAX_INLINE, MAX_MESSAGE, MAX_SEND_SGE, Object, Opcode, QpState, ReceiveEntry, SendEntry,
     WcOpcode, WcStatus,
@@ -26,51 +25,6 @@ enum Step {
     Moved(u64),
     /// A request was completed without that.
     Failed,
-}
-
-/// A checked request: a private copy.
-pub(super) struct Request {
-    pub(super) id: u64,
-    pub(super) opcode: Opcode,
-    pub(super) completion: WcOpcode,
-    pub(super) is_signaled: bool,
-    pub(super) immediate: Option<u32>,
-    pub(super) length: u64,
-    pub(super) local: Local,
-    pub(super) remote: Ranges,
-    pub(super) operands: [u64; 2],
-}
-
-/// Its near end.
-pub(super) enum Local {
-    Ranges(Ranges),
-    Inline([u8; MAX_INLINE]),
-}
-
-/// A request of which a part is done, or whose peer is not ready.
-pub(super) struct Progress {
-    request: Request,
-    /// Bytes that are moved.
-    at: u64,
-    has_begun: bool,
-    /// When the peer that is not ready is given up. `None`: it was ready so far, or it is waited for without an end.
-    pub(super) give_up: Option<u64>,
-}
-
-impl Request {
-    /// It uses up a receive request.
-    const fn is_received(&self) -> bool {
-        matches!(self.opcode, Opcode::SEND) || self.opcode.has_immediate()
-    }
-
-    /// What it does at the peer, if it is an atomic access.
-    pub(super) const fn atomic(&self) -> AtomicOp<u64> {
-        let [expected, new] = self.operands;
-        match self.opcode {
-            Opcode::COMPARE_SWAP => AtomicOp::CompareSwap { expected, new },
-            _ => AtomicOp::Add(expected),
-        }
-    }
 }
 
 impl<K> Engine<K> {
