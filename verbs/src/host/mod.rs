@@ -23,7 +23,7 @@ pub use error::FabricError;
 
 use crate::ids::{CqId, MrId, Name, QpId, Remote, SrqId};
 use crate::wire::{
-    Access, CQ_CI, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_LOG2, Object, SQ_CI,
+    Access, CQ_CI, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_LOG2, Object, Reply, SQ_CI,
     SectionHead, Verb, word_of,
 };
 use adapter::Adapter;
@@ -116,6 +116,10 @@ impl Fabric {
     /// # Errors
     /// No room; rights of peers to write without [`Access::LOCAL_WRITE`]; the adapter is lost.
     pub fn region(&self, bytes: u64, access: Access) -> Result<Region, FabricError> {
+        // Before memory is taken for it.
+        if !access.is_valid() {
+            return Err(FabricError::Refused(Reply::MALFORMED));
+        }
         self.create(Kind::REGION, bytes, |ends, base| {
             // The address is the place, so that both are equal modulo any alignment.
             Ok(Object { len: bytes, iova: base.off, lkey: ends.key(&base), access, ..base })
