@@ -5,8 +5,8 @@ use crate::wire::{
     ARENA, CQ_CI, CompletionEntry, FABRIC_STATE, FabricState, LINE, Object, Opcode, QP_STATE, QpState, SendEntry, Sge,
     WORD, WcOpcode, WcStatus, word_of,
 };
-use crate::{CqId, MrId, QpId, SendWr, VerbsError, ring::Ring};
-use hamr_comm::abi::window::{Private, Window};
+use crate::{CqId, MrId, QpId, Remote, SendWr, SrqId, VerbsError, ring::Ring};
+use hamr_comm::abi::window::{AtomicOp, Private, Window};
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -113,6 +113,57 @@ fn a_completion_that_lies_is_corrupt() {
     complete(&section, lies.len() as u32, &sent(1, 1));
     assert!(cq.poll().is_ok_and(|found| found.is_some()));
     assert_eq!(qp.post(&SendWr::inline(3, &[])), Ok(()));
+}
+
+fn taken(srq: u16, generation: u16, retired: u32) -> CompletionEntry {
+    CompletionEntry { opcode: WcOpcode::RECV, srq, generation, retired, ..CompletionEntry::default() }
+}
+
+/// A shared receive queue is free up to its first request that is not done, over many laps of its bits.
+#[test]
+fn shared_receives_are_free_in_order() {
+    let section = Section::new(3, 9);
+    section.connect();
+    let verbs = section.verbs();
+    let srq = verbs.shared_receive_queue(section.id(0)).expect("there");
+    let cq = verbs.completion_queue(section.id(0)).expect("there");
+    let mut x = 0_u32;
+    let mut done = |retired: u32| {
+        complete(&section, x, &taken(1, 1, retired));
+        x += 1;
+        cq.poll()
+    };
+    let (mut free, mut posted) = (0, 0);
+    for round in 0..1500_u32 {
+        while srq.receive(posted.into(), &[]).is_ok() {
+            posted += 1;
+        }
+        assert_eq!(posted, free + 8, "in round {round}");
+        // In another order each time: the first one last, or in the middle.
+        let order = if round % 2 == 0 { [3, 1, 2, 0] } else { [1, 0, 3, 2] };
+        for (i, at) in order.into_iter().enumerate() {
+            assert!(done(free + at + 1).is_ok_and(|found| found.is_some()));
+            let is_free = srq.receive(posted.into(), &[]).is_ok();
+            let first = order.iter().position(|at| *at == 0).expect("it is there");
+            assert_eq!(is_free, i >= first && posted < free + 12, "in round {round}");
+            posted += u32::from(is_free);
+        }
+        free += 4;
+        // Twice, of another generation, or of what was not posted: it frees nothing.
+        assert!(done(free).is_ok());
+    }
+    let lies = [taken(1, 1, posted + 2), taken(1, 1, posted + 600), taken(2, 1, 1), taken(u16::MAX, 1, 1)];
+    for lie in lies.into_iter().chain([CompletionEntry { opcode: WcOpcode::SEND, ..taken(1, 1, posted) }]) {
+        complete(&section, x, &lie);
+        x += 1;
+        assert_eq!(cq.poll(), Err(VerbsError::Corrupt), "{lie:?}");
+    }
+    complete(&section, x, &taken(1, 2, posted));
+    assert!(cq.poll().is_ok_and(|found| found.is_some()));
+    while srq.receive(0, &[]).is_ok() {
+        posted += 1;
+    }
+    assert_eq!(posted, free + 8);
 }
 
 /// H1: after an end at any store of a post, the ring holds what was published, once, and goes on.
@@ -266,11 +317,19 @@ proptest! {
                 region.part(0..u64::from(value))
             });
             let part = part.ok();
-            for index in 0..2 {
+            for index in 0..4 {
                 if let Ok(qp) = verbs.queue_pair(section.id::<QpId>(index)) {
                     let _ = (qp.receive(1, part.as_slice()), qp.post(&SendWr::send(2, part.as_slice())));
-                    let _ = qp.post(&SendWr::inline(3, &out));
+                    let remote = Remote { addr: at, rkey: value };
+                    let _ = (qp.post(&SendWr::inline(3, &out).to(remote).imm(value).quiet()), qp.state());
+                    let _ = part.map(|part| qp.post(&SendWr::compare_swap(4, part, remote, at, at)));
                 }
+            }
+            if let Ok(srq) = verbs.shared_receive_queue(section.id::<SrqId>(0)) {
+                let _ = (srq.receive(5, part.as_slice()), srq.receive(6, &[]));
+            }
+            if let Ok(region) = verbs.region(section.id::<MrId>(0)) {
+                let _ = (region.watch(value.into()), region.atomic(value.into(), AtomicOp::Add(1)), region.remote(at));
             }
             if let Ok(cq) = verbs.completion_queue(section.id::<CqId>(0)) {
                 let _ = (cq.poll(), cq.poll());
