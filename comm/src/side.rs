@@ -1,15 +1,23 @@
 //! The section of the window that a third program serves beside the host, such as a host channel adapter: for a layer above
 //! this crate whose handlers use it (abi §16).
 //!
-//! A [`Side`] is open as long as a poller serves an epoch with that section. Its private words are zero when it opens, so that
-//! nothing of them is of an earlier epoch. A handler may be ended between any two accesses, so nothing here is locked.
+//! A [`Side`] is open as long as a poller serves an epoch with that section, and lent to handlers for the time of their call. Its
+//! private words are zero when it opens, so that nothing of them is of an earlier epoch. A handler may be ended between any two
+//! accesses, so nothing here is locked.
+//!
+//! The program may sleep (abi §7): a handler notifies it behind what it publishes, the poller behind a fence.
 
+use crate::context::Context;
 use crate::handshake::Accepted;
+use crate::task::Task;
+use crate::wait::FencedNotifier;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::preamble::feature;
-use hamr_shared_abi::section::SectionKind;
+use hamr_shared_abi::section::{SectionKind, VERBS_WAIT};
 use hamr_shared_abi::sync::Order;
+#[cfg(target_has_atomic = "64")]
+use hamr_shared_abi::window::AtomicOp;
 use hamr_shared_abi::window::{OutOfWindow, Window, Word};
 
 /// Private words of a side.
@@ -28,21 +36,36 @@ std::thread_local! {
 pub struct Side {
     /// As it was first opened; it is not opened over other memory.
     part: spin::Once<Part>,
+    doorbell: spin::Once<fn()>,
+    notifier: FencedNotifier,
     /// 0: closed.
     epoch: AtomicU32,
     node: AtomicU32,
     words: [AtomicU32; WORDS],
 }
 
-/// The memory, and how words in it are published and observed.
+/// The memory, and how words in it are accessed.
 struct Part {
     window: Window<()>,
     publish: fn(Word<'_>, u32),
     observe: fn(Word<'_>) -> u32,
+    found_nothing: fn(&Side, Word<'_>),
+    notify_fenced: fn(&Side, Word<'_>),
 }
 
-/// The side of the device whose handlers this thread runs. `None`: its epoch has no such section.
-pub fn here() -> Option<&'static Side> {
+/// What a running handler has: it is of this thread and epoch. Sealed.
+pub trait Running: sealed::Sealed {}
+impl Running for Context<'_> {}
+impl Running for Task<'_> {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::context::Context<'_> {}
+    impl Sealed for crate::task::Task<'_> {}
+}
+
+/// The side of the device that runs a handler, for the time of its call. `None`: its epoch has no such section.
+pub fn of(_: &impl Running) -> Option<&Side> {
     #[cfg(hamr_bare)]
     let here = Some(&SIDE);
     #[cfg(not(hamr_bare))]
@@ -54,6 +77,8 @@ impl Side {
     const fn new() -> Self {
         Self {
             part: spin::Once::new(),
+            doorbell: spin::Once::new(),
+            notifier: FencedNotifier::new(),
             epoch: AtomicU32::new(0),
             node: AtomicU32::new(0),
             words: [const { AtomicU32::new(0) }; WORDS],
@@ -73,13 +98,18 @@ impl Side {
         #[cfg(not(hamr_bare))]
         let side = SIDE.get().unwrap_or_else(|| alloc::boxed::Box::leak(alloc::boxed::Box::new(Self::new())));
         let (address, len) = (window.address(), window.len());
-        let publish: fn(Word<'_>, u32) = |word, value| word.publish_ordered::<F>(value);
-        let observe: fn(Word<'_>) -> u32 = |word| word.observe_ordered::<F>();
-        let part = side.part.call_once(|| Part { window, publish, observe });
+        let part = side.part.call_once(|| Part {
+            window,
+            publish: |word, value| word.publish_ordered::<F>(value),
+            observe: |word| word.observe_ordered::<F>(),
+            found_nothing: |side, peer| side.notifier.found_nothing::<F>(peer, || side.ring()),
+            notify_fenced: |side, peer| side.notifier.notify_fenced::<F>(peer, || side.ring()),
+        });
         if (part.window.address(), part.window.len()) != (address, len) {
             return None;
         }
         side.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        side.notifier.enter();
         side.node.store(accepted.node.0.into(), Ordering::Relaxed);
         side.epoch.store(accepted.epoch.0, Ordering::Relaxed);
         side.enter_thread();
@@ -90,6 +120,11 @@ impl Side {
     pub(crate) fn enter_thread(&'static self) {
         #[cfg(not(hamr_bare))]
         SIDE.set(Some(self));
+    }
+
+    /// What notifies the program; the first for good.
+    pub(crate) fn use_doorbell(&self, notify: fn()) {
+        self.doorbell.call_once(|| notify);
     }
 
     /// The epoch is over.
@@ -112,23 +147,103 @@ impl Side {
         &self.words
     }
 
-    /// The section; no bytes where there is none.
-    pub fn section(&self) -> Option<&Window<()>> {
-        Some(&self.part.get()?.window)
+    /// The memory, for an access to so many bytes. Never lent: a copy of the window would outlive the epoch.
+    #[inline]
+    fn part(&self, off: u64, want: usize) -> Result<&Part, OutOfWindow> {
+        self.part.get().ok_or(OutOfWindow { off, want: want as u64, len: 0 })
+    }
+
+    /// Bytes of the section.
+    pub fn bytes(&self) -> u64 {
+        self.part.get().map_or(0, |part| part.window.len())
+    }
+
+    /// Copies bytes of the section out.
+    #[inline]
+    pub fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.part(off, to.len())?.window.read_bytes(off, to)
+    }
+
+    /// Copies bytes in.
+    #[inline]
+    pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
+        self.part(off, from.len())?.window.write_bytes(off, from)
+    }
+
+    /// Stores a word there, relaxed.
+    #[inline]
+    pub fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.part(off, size_of::<u32>())?.window.word(off)?.store(value);
+        Ok(())
     }
 
     /// Observes the word at an offset in the section.
     #[inline]
     pub fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
-        let part = self.part.get().ok_or(OutOfWindow { off, want: 4, len: 0 })?;
+        let part = self.part(off, size_of::<u32>())?;
         Ok((part.observe)(part.window.word(off)?))
+    }
+
+    /// An atomic access to eight bytes at a multiple of eight; the value before it.
+    #[cfg(target_has_atomic = "64")]
+    pub fn atomic(&self, off: u64, op: AtomicOp<u64>) -> Result<u64, OutOfWindow> {
+        self.part(off, size_of::<u64>())?.window.atomic(off, op)
     }
 
     /// Publishes a word there, behind every earlier access.
     #[inline]
     pub fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
-        let part = self.part.get().ok_or(OutOfWindow { off, want: 4, len: 0 })?;
+        let part = self.part(off, size_of::<u32>())?;
         (part.publish)(part.window.word(off)?, value);
         Ok(())
+    }
+
+    /// [`Self::publish`] of what the program must find: it is notified if it is seen to sleep. One that goes to sleep at this
+    /// moment is notified by [`Self::found_nothing`], or by the poller.
+    #[inline]
+    pub fn post(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.notifier.publishes();
+        self.publish(off, value)?;
+        if let Some((_, peer)) = self.peer() {
+            self.notifier.notify_relaxed(peer, || self.ring());
+        }
+        Ok(())
+    }
+
+    /// A look for what the program publishes found nothing.
+    #[inline]
+    pub fn found_nothing(&self) {
+        if let Some((part, peer)) = self.peer() {
+            (part.found_nothing)(self, peer);
+        }
+    }
+
+    /// Behind a fence: the program finds everything that was posted before, or is notified now.
+    pub fn notify_fenced(&self) {
+        if let Some((part, peer)) = self.peer() {
+            (part.notify_fenced)(self, peer);
+        }
+    }
+
+    fn peer(&self) -> Option<(&Part, Word<'_>)> {
+        let part = self.part.get()?;
+        Some((part, part.window.word(VERBS_WAIT).ok()?))
+    }
+
+    #[cold]
+    fn ring(&self) {
+        if let Some(notify) = self.doorbell.get() {
+            notify();
+        }
+    }
+}
+
+impl Task<'_> {
+    /// [`Self::wait_until`] for what the program publishes, and notifies this device of.
+    #[track_caller]
+    pub fn wait_for_side(&self, ready: impl FnMut() -> bool) -> Result<(), crate::Interrupted> {
+        use crate::task::{Place, Reason};
+        use hamr_shared_abi::task_line::WaitKind;
+        self.wait_for_peer(Reason::new(WaitKind::CONDITION, Place::caller()), ready)
     }
 }

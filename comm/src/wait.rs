@@ -101,6 +101,13 @@ impl Default for Notifier {
 
 impl Notifier {
     /// A notifier that has not notified yet.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self { notified: AtomicU32::new(0) }
+    }
+
+    /// The checker's atomics are not made in constants.
+    #[cfg(loom)]
     pub fn new() -> Self {
         Self { notified: AtomicU32::new(0) }
     }
@@ -153,6 +160,71 @@ impl Notifier {
         let first = self.notified.load(Ordering::Relaxed) != value;
         self.notified.store(value, Ordering::Relaxed);
         first
+    }
+}
+
+/// Looks without result behind a publish before its fence; fewer where each is modelled.
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
+
+/// A [`Notifier`] that knows whether something was published since its last fence: a side that finds nothing fences once for
+/// that, however often it looks.
+///
+/// Its user may be ended between any two accesses: it counts before it publishes, and forgets behind the notification.
+#[derive(Default)]
+pub struct FencedNotifier {
+    notifier: Notifier,
+    /// 0: nothing was published since the last fence; else looks since the last publish, from 1 on.
+    unfenced: AtomicU32,
+}
+
+impl FencedNotifier {
+    /// One that has published nothing.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self { notifier: Notifier::new(), unfenced: AtomicU32::new(0) }
+    }
+
+    /// As [`Notifier::new`].
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self { notifier: Notifier::new(), unfenced: AtomicU32::new(0) }
+    }
+
+    /// [`Notifier::enter`].
+    pub fn enter(&self) {
+        self.notifier.enter();
+        self.unfenced.store(0, Ordering::Relaxed);
+    }
+
+    /// Something is about to be published.
+    #[inline(always)]
+    pub fn publishes(&self) {
+        self.unfenced.store(1, Ordering::Relaxed);
+    }
+
+    /// Rule 21, behind a publish.
+    #[inline(always)]
+    pub fn notify_relaxed(&self, peer: impl WaitWord, notify: impl FnOnce()) {
+        self.notifier.notify_if_needed_relaxed(peer, notify);
+    }
+
+    /// A look for what the peer publishes found nothing: rule 22 at the 64th behind a publish, some microsecond later.
+    #[inline(always)]
+    pub fn found_nothing<F: Order>(&self, peer: impl WaitWord, notify: impl FnOnce()) {
+        match self.unfenced.load(Ordering::Relaxed) {
+            0 => {}
+            LOOKS.. => self.notify_fenced::<F>(peer, notify),
+            looks => self.unfenced.store(looks + 1, Ordering::Relaxed),
+        }
+    }
+
+    /// Rule 22: the peer finds everything published before, or is notified now.
+    #[inline(always)]
+    pub fn notify_fenced<F: Order>(&self, peer: impl WaitWord, notify: impl FnOnce()) {
+        if self.unfenced.load(Ordering::Relaxed) != 0 {
+            self.notifier.notify_if_needed::<F>(peer, notify);
+            self.unfenced.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -272,6 +344,42 @@ mod tests {
             notifier.notify_if_needed_relaxed(&word, count);
             assert_eq!(notifications.get(), 1);
         }
+    }
+
+    #[test]
+    fn what_was_published_is_fenced_once() {
+        #[derive(Clone, Copy)]
+        struct Counted;
+        std::thread_local!(static FENCES: Cell<u32> = const { Cell::new(0) });
+        impl Order for Counted {
+            fn publish(_: &core::sync::atomic::AtomicU32, _: u32) {}
+            fn observe(_: &core::sync::atomic::AtomicU32) -> u32 {
+                0
+            }
+            fn full() {
+                FENCES.set(FENCES.get() + 1);
+            }
+        }
+        let (word, notifier, notifications) = (Cell::new(0), FencedNotifier::new(), Cell::new(0));
+        let count = || notifications.set(notifications.get() + 1);
+        let looks = |n| (0..n).for_each(|_| notifier.found_nothing::<Counted>(&word, count));
+        looks(100);
+        assert_eq!(FENCES.get(), 0);
+        notifier.publishes();
+        notifier.notify_relaxed(&word, count);
+        word.set(1);
+        looks(LOOKS - 1);
+        assert_eq!((FENCES.get(), notifications.get()), (0, 0));
+        looks(100);
+        notifier.notify_fenced::<Counted>(&word, count);
+        assert_eq!((FENCES.get(), notifications.get()), (1, 1));
+        // A user that was ended in the notification leaves it to the next.
+        word.set(3);
+        notifier.publishes();
+        let ended = std::panic::AssertUnwindSafe(|| notifier.notify_fenced::<Counted>(&word, || panic!("ended")));
+        assert!(std::panic::catch_unwind(ended).is_err());
+        notifier.notify_fenced::<Counted>(&word, count);
+        assert_eq!((FENCES.get(), notifications.get()), (3, 2));
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub struct Config {
     /// image that drives its host's memory. 0: none.
     pub window: usize,
     /// Bytes of memory for what carries between the host's memory and that window: some more than twice what a host lays out before
-    /// the heap, with the feature `driven`. 0: the image drives no memory.
+    /// the heap. 0: the image drives no memory.
+    #[cfg(feature = "driven")]
     pub driven: usize,
     /// Bytes of memory for modules, in whole pages of 4 KiB: what bare metal reserves. Hosted, a module
     /// may be no longer.
@@ -46,6 +47,7 @@ impl Config {
         longest_call_ms: 0,
         longest_message: MAX_MESSAGE,
         window: 0,
+        #[cfg(feature = "driven")]
         driven: 0,
         #[cfg(feature = "modules")]
         modules: if cfg!(hamr_bare) { 256 << 10 } else { 64 << 20 },

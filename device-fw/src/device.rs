@@ -278,6 +278,7 @@ impl<'s, B: Board> Device<'s, B> {
         DeviceHandshake::announce(poller.window());
         poller.use_handoff(self.board.control_handoff());
         poller.use_pauses(self.pauses);
+        poller.use_side_doorbell(self.board.side_doorbell());
         #[cfg(feature = "tasks")]
         poller.use_tasks(core::mem::take(&mut self.tasks));
         self.board.set_activity(Some(poller.activity()));

@@ -1,28 +1,46 @@
-//! The adapter's process: it polls, until its host closes the socket or begins another epoch.
+//! The adapter's process: it serves until its host closes the socket, ends, or begins another epoch.
 
 use crate::engine::Engine;
+use crate::rest::{Next, Rest};
 use crate::wire::port::Port;
 use hamr::link::WindowFile;
+use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{PREAMBLE_BYTES, word};
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_verbs::wire::{ARENA, Command, FINGERPRINT, GREETING, Greeting, HCA_EPOCH, HCA_STATE, Reply};
+use hamr_verbs::wire::{ARENA, Answer, FINGERPRINT, GREETING, Greeting, HCA_EPOCH, HCA_STATE, Question, Reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Rounds between two looks at the socket and the epoch.
 const LOOK: u32 = 64;
-/// Rounds without work behind which others of this processor run in between.
-const PATIENCE: u32 = 200;
+/// A sleep at most: a host that begins another epoch has this program end first, and one that breaks the rules is found by a look.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// A window's pages.
 const PAGE: u64 = 4096;
 
 /// Why there is no adapter, for people.
 pub type ServeError = Box<dyn std::error::Error>;
+
+/// What is waited for.
+struct Ends {
+    /// To the host.
+    socket: OwnedFd,
+    /// Readable when the host's process has ended: a child that it has forked keeps its end of the socket. `None` where the
+    /// system has no such descriptors, or this PID namespace no such process.
+    host: Option<OwnedFd>,
+    /// Readable when the device has notified.
+    own: OwnedFd,
+    /// Notifies the device.
+    device: OwnedFd,
+}
 
 /// Serves the section that a host gives on standard input, with a wire to other adapters.
 ///
@@ -30,16 +48,19 @@ pub type ServeError = Box<dyn std::error::Error>;
 /// No host has started this program; the window cannot be mapped.
 pub fn run(port: Option<Port>) -> Result<(), ServeError> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-    let (greeting, window) = greet(&socket)?;
+    let host = socket_peercred(&socket).ok().and_then(|host| pidfd_open(host.pid, PidfdFlags::empty()).ok());
+    let (greeting, window, [own, device]) = greet(&socket)?;
     rustix::thread::set_no_new_privs(true)?;
     let page = window.map_to_read(0, PAGE)?;
     let (section, _) = window.map(greeting.off, greeting.len)?;
     // The mappings stay.
     drop(window);
+    let words = section.part(0, ARENA)?;
+    let rest = Rest::new(&words, &page, Epoch(greeting.epoch))?;
     section.word(HCA_EPOCH)?.store(greeting.epoch);
     section.word(HCA_STATE)?.publish(1);
     answer(&socket, &own_greeting(&greeting))?;
-    serve(&socket, &page, Engine::new(section), port, greeting.epoch)
+    serve(&Ends { socket, host, own, device }, &page, Engine::new(section), rest, port, greeting.epoch)
 }
 
 fn own_greeting(greeting: &Greeting) -> Greeting {
@@ -47,9 +68,9 @@ fn own_greeting(greeting: &Greeting) -> Greeting {
 }
 
 /// Takes the host's first message. A host of another build is told what this program has.
-fn greet(socket: &OwnedFd) -> Result<(Greeting, WindowFile), ServeError> {
+fn greet(socket: &OwnedFd) -> Result<(Greeting, WindowFile, [OwnedFd; 2]), ServeError> {
     let mut greeting = Greeting::new_zeroed();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut text = [IoSliceMut::new(greeting.as_mut_bytes())];
     let received = recvmsg(socket, &mut text, &mut ancillary, RecvFlags::CMSG_CLOEXEC).map(|message| message.bytes);
@@ -57,7 +78,8 @@ fn greet(socket: &OwnedFd) -> Result<(Greeting, WindowFile), ServeError> {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });
-    let window = descriptors.flatten().next();
+    let mut descriptors = descriptors.flatten();
+    let (window, doorbells) = (descriptors.next(), descriptors.next().zip(descriptors.next()));
     if received != Ok(size_of::<Greeting>()) || greeting.magic != GREETING {
         return Err("expected a host to start this program, with a socket as standard input".into());
     }
@@ -67,7 +89,8 @@ fn greet(socket: &OwnedFd) -> Result<(Greeting, WindowFile), ServeError> {
     }
     let is_whole = greeting.off >= PREAMBLE_BYTES && (greeting.off | greeting.len) % PAGE == 0 && greeting.len >= ARENA;
     let window = window.filter(|_| is_whole).ok_or("expected a window with a section of whole pages")?;
-    Ok((greeting, WindowFile::of(window)?))
+    let (own, device) = doorbells.ok_or("expected two doorbells")?;
+    Ok((greeting, WindowFile::of(window)?, [own, device]))
 }
 
 /// Sends a message that the host waits for. The adapter waits for no host: one that does not take it is lost.
@@ -77,48 +100,83 @@ fn answer(socket: &OwnedFd, message: &(impl IntoBytes + zerocopy::Immutable)) ->
 }
 
 fn serve(
-    socket: &OwnedFd,
+    ends: &Ends,
     page: &Window<Shared>,
     mut engine: Engine<Shared>,
+    mut rest: Rest<'_>,
     mut port: Option<Port>,
     epoch: u32,
 ) -> Result<(), ServeError> {
-    let (mut rounds, mut idle) = (0_u32, 0_u32);
+    let mut rounds = 0_u32;
     let begin = Instant::now();
     let clock = || u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut now = 0;
+    let notify = || {
+        // An error means that it is full, and then the device is being notified already, or gone.
+        let _ = rustix::net::send(&ends.device, &1_u64.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    };
+    let mut has_slept = false;
     loop {
         rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(LOOK) {
-            // A host that begins another epoch has this program end first; this is for one that breaks the rules.
-            if page.word(word::EPOCH)?.load() != epoch || !obey(socket, &mut engine)? {
+        if rounds.is_multiple_of(LOOK) || has_slept {
+            has_slept = false;
+            if page.word(word::EPOCH)?.load() != epoch || !obey(&ends.socket, &mut engine)? {
                 return Ok(());
             }
             now = clock();
         }
-        let mut work = engine.round(now);
+        let mut steps = engine.round(now);
         if let Some(port) = &mut port {
-            work += port.serve(&mut engine, clock())?;
+            now = clock();
+            steps = steps.saturating_add(port.serve(&mut engine, now)?);
         }
-        idle = if work == 0 { idle.saturating_add(1) } else { 0 };
-        if idle >= PATIENCE {
-            std::thread::yield_now();
-        } else if idle != 0 {
-            std::hint::spin_loop();
+        match rest.behind(steps, notify) {
+            Next::Round => {}
+            Next::Sleep => {
+                let timer = engine.next_timer().map(|timer| Duration::from_nanos(timer.saturating_sub(clock())));
+                if !sleep(ends, port.as_ref(), timer) {
+                    return Ok(());
+                }
+                rest.woken();
+                has_slept = true;
+            }
         }
     }
 }
 
+/// Sleeps until the device or the host notifies, a packet comes, or `timer`. False: the host has ended.
+fn sleep(ends: &Ends, port: Option<&Port>, timer: Option<Duration>) -> bool {
+    let Ends { socket, host, own, .. } = ends;
+    let wire = port.map_or(socket.as_fd(), AsFd::as_fd);
+    let events = port.map_or(PollFlags::IN, Port::events);
+    let host_or = host.as_ref().unwrap_or(socket).as_fd();
+    let mut fds = [own.as_fd(), socket.as_fd(), wire, host_or].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    fds[2] = PollFd::from_borrowed_fd(wire, events);
+    let limit = timer.map_or(LONGEST_SLEEP, |timer| timer.min(LONGEST_SLEEP));
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    // A signal ends the sleep early, which is right.
+    if poll(&mut fds, Some(&limit)).is_ok_and(|n| n != 0) {
+        let [notified, .., ended] = fds.map(|fd| fd.revents().contains(PollFlags::IN));
+        if notified {
+            // All notifications since the last, as a rule.
+            let _ = rustix::net::recv(own, &mut [0; 512], RecvFlags::DONTWAIT);
+        }
+        return !(ended && host.is_some());
+    }
+    true
+}
+
 /// Does what the host asks for, if it does. False: it is gone.
 fn obey(socket: &OwnedFd, engine: &mut Engine<Shared>) -> Result<bool, Errno> {
-    let mut command = Command::new_zeroed();
-    match rustix::net::recv(socket, command.as_mut_bytes(), RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+    let mut question = Question::new_zeroed();
+    match rustix::net::recv(socket, question.as_mut_bytes(), RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(true),
         Err(e) => Err(e),
         Ok((0, _)) => Ok(false),
         Ok((_, bytes)) => {
-            let reply = if bytes == size_of::<Command>() { engine.command(&command) } else { Reply::MALFORMED };
-            answer(socket, &reply).map(|()| true)
+            let is_whole = bytes == size_of::<Question>();
+            let reply = if is_whole { engine.command(&question.command) } else { Reply::MALFORMED };
+            answer(socket, &Answer { number: question.number, reply }).map(|()| true)
         }
     }
 }

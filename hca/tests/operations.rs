@@ -4,13 +4,16 @@ mod bench;
 
 use bench::{Bench, create};
 use hamr_comm::abi::window::AtomicOp;
-use hamr_hca::engine::SLICE;
-use hamr_verbs::testing::{LKEY, REGION};
+use hamr_hca::engine::{MOST_REQUESTS, SLICE};
+use hamr_verbs::testing::{Ended, Ending, LKEY, REGION};
 use hamr_verbs::wire::{
-    Access, Command, Kind, Object, Opcode, QP_STATE, QpState, Reply, SendEntry, Sge, Verb, WcOpcode, WcStatus, word_of,
+    Access, CQ_CI, Command, Kind, Object, Opcode, QP_STATE, QpState, Reply, SendEntry, Sge, Verb, WcOpcode, WcStatus,
+    word_of,
 };
 use hamr_verbs::{Remote, SendWr, VerbsError};
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
 const SUCCESS: WcStatus = WcStatus::SUCCESS;
@@ -368,6 +371,94 @@ fn a_deregistered_region_is_not_accessed_any_more() {
     }
 }
 
+/// H1: a handler that is ended at any store leaves a shared receive queue that goes on.
+#[test]
+fn an_ended_handler_leaves_a_shared_receive_queue_that_goes_on() {
+    for stores in 0.. {
+        let mut bench = Bench::new(1, 3);
+        let window = bench.section.window.part(0, bench.section.window.len()).expect("all of it");
+        let ending = Ending::new(&window, stores);
+        let Bench { section, engine } = &mut bench;
+        let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let verbs = section.over(&ending);
+            let srq = verbs.shared_receive_queue(section.id(0)).expect("there");
+            let cq = verbs.completion_queue(section.id(0)).expect("there");
+            let qp = verbs.queue_pair(section.id(2)).expect("there");
+            for id in 0..3 {
+                srq.receive(id, &[Sge { addr: section.objects[0].iova, len: 92, lkey: LKEY }]).expect("room");
+                qp.post(&SendWr::inline(10 + id, &[id as u8; 92]).quiet()).expect("room");
+                qp.post(&SendWr::inline(20 + id, &[]).to(Remote { addr: 0, rkey: 0 })).expect("room");
+                while engine.round(0) != 0 {}
+                while cq.poll().expect("valid").is_some() {}
+            }
+        }));
+        let outcomes = bench.outcomes();
+        assert!(outcomes.iter().all(|(_, status)| *status == SUCCESS), "{outcomes:?} after {stores} stores");
+        let receives = (100..).take_while(|id| bench.receive_shared(*id, &[bench.part(0, 92)]).is_ok()).count();
+        assert!(receives == 2 || receives == 1 && run.is_err(), "{receives} after {stores} stores");
+        for id in 200..202 {
+            bench.post(3, &SendWr::inline(id, &[9])).expect("room");
+        }
+        let outcomes = bench.outcomes();
+        let sent = outcomes.iter().filter(|(id, _)| *id >= 200).collect::<Vec<_>>();
+        assert_eq!(sent, [&(200, SUCCESS), &(201, SUCCESS)], "after {stores} stores");
+        let receives = (300..).take_while(|id| bench.receive_shared(*id, &[]).is_ok()).count();
+        assert_eq!(receives, 2, "after {stores} stores");
+        match run {
+            Ok(()) => break,
+            Err(why) => assert!(why.is::<Ended>()),
+        }
+        assert!(stores < 200);
+    }
+}
+
+/// H15: another thread changes entries while they are read; what is not the adapter's stays as it is.
+#[test]
+fn entries_may_change_while_they_are_read() {
+    let mut bench = Bench::new(2, 5);
+    let window = bench.section.window.part(0, bench.section.window.len()).expect("all of it");
+    let (region, cq) = (bench.section.objects[0], bench.section.objects[1]);
+    let rings = cq.off + (64 << 5)..window.len();
+    let stop = AtomicBool::new(false);
+    let word = |at: u64| window.word(at).expect("inside");
+    let front = || {
+        let mut bytes = vec![0; (region.off - 0x3000) as usize];
+        window.read_bytes(0x3000, &mut bytes).expect("inside");
+        bytes
+    };
+    let before = front();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Any numbers will do: an entry's words in turn, with what is right and what is not.
+            let mut seed = 1_u64;
+            while !stop.load(Ordering::Relaxed) {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let at = rings.start + (seed >> 33) % (rings.end - rings.start) / 4 * 4;
+                let values = [LKEY, region.iova as u32, 8, 2 | 1 << 8 | 1 << 16, 0x0100_0001, seed as u32];
+                word(at).store(values[(seed >> 20) as usize % values.len()]);
+            }
+        });
+        let begin = Instant::now();
+        let mut rounds = 0;
+        while begin.elapsed() < Duration::from_millis(300) {
+            assert!(bench.engine.round(0) <= 4 * MOST_REQUESTS);
+            word(CQ_CI).store(rounds);
+            rounds += 1;
+            if rounds % 64 == 0 {
+                for (a, b) in [(0, 1), (2, 3)] {
+                    let _ = (bench.reset(a, |object| object), bench.reset(b, |object| object));
+                    assert_eq!(bench.engine.command(&bench::connect(a, b.into())), Reply::DONE);
+                }
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(rounds > 100);
+    });
+    // The objects of queue pairs are of later generations now.
+    let pairs = 64 * 320;
+    assert_eq!(before[..pairs], front()[..pairs]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -394,7 +485,8 @@ proptest! {
         prop_assert!(bench.bytes(0, 700) == expected);
     }
 
-    /// Shared receives: each has one completion, whatever order the queue pairs and their errors make, and the ring is free again.
+    /// Shared receives: each has one completion, whatever order the queue pairs and their errors make, and the ring is
+    /// free again.
     #[test]
     fn each_shared_receive_has_one_completion(acts in proptest::collection::vec((0..7_u8, 0..2_u16, 0..3_u64), 1..300)) {
         let mut bench = Bench::new(2, 6);

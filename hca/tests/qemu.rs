@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{conforms, goes_on_without_its_host, is_gone, open, pair};
+use common::conformance::conforms;
+use common::{goes_on_without_its_host, is_gone, open, pair};
 
 use hamr_verbs::host::Wire;
 
@@ -25,4 +26,16 @@ fn queue_pairs_conform() {
 #[test]
 fn traffic_goes_on_while_the_host_is_stopped() {
     goes_on_without_its_host("qemu:riscv64", "traffic_goes_on_while_the_host_is_stopped");
+}
+
+#[test]
+fn an_adapter_of_a_machine_sleeps_and_is_woken() {
+    common::sleeps_without_work("qemu:riscv64");
+    common::is_woken_by_a_post("qemu:riscv64", 50);
+}
+
+#[test]
+fn a_task_on_riscv64_sets_up_and_waits() {
+    common::waits_for_completions("qemu:riscv64", 200);
+    common::sets_up_by_itself("qemu:riscv64");
 }

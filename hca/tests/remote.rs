@@ -10,7 +10,7 @@ use hamr_hca::packet::{Acknowledge, AtomicEth, Header, MASK, Opcode, PORT, Reth,
 use hamr_hca::wire::faults::{Faults, Plan};
 use hamr_verbs::testing::{LKEY, Section};
 use hamr_verbs::wire::{
-    Command, LINE, Object, QP_STATE, QpState, RemoteEnd, Reply, Sge, Verb, WcOpcode, WcStatus, word_of,
+    ARENA, Command, LINE, OBJECTS, Object, QP_STATE, QpState, RemoteEnd, Reply, Sge, Verb, WcOpcode, WcStatus, word_of,
 };
 use hamr_verbs::{Completion, Remote, SendWr};
 use proptest::prelude::*;
@@ -55,6 +55,8 @@ type Outcome = (u64, WcStatus, u32, Option<(WcOpcode, Option<u32>)>);
 /// The queue pairs 0 and 1, connected: of one adapter, or of two.
 struct Bench {
     sides: Vec<Side>,
+    /// Which queue pairs they are: 0 and 1 with receive requests of their own, or 2 and 3 with shared ones.
+    base: u16,
     wires: [Faults<()>; 2],
     now: u64,
     outcomes: BTreeMap<(u16, bool), Vec<Outcome>>,
@@ -68,12 +70,12 @@ impl Bench {
         Self::of(vec![side], Plan::default())
     }
 
-    fn remote(log2: u8, plan: Plan, change: impl Fn(&mut RemoteEnd)) -> Self {
+    fn remote(log2: u8, plan: Plan, base: u16) -> Self {
         let sides = [0, 1].map(|side| {
             let (mut this, peer) = (Side::new(log2), 1 - side);
-            let mut remote = RemoteEnd {
+            let remote = RemoteEnd {
                 address: address(peer).octets(),
-                qp_number: 0x100 + peer as u32,
+                qp_number: 0x100 + u32::from(base) + peer as u32,
                 psn: PSNS[peer],
                 own_psn: PSNS[side],
                 mtu: MTU,
@@ -81,18 +83,17 @@ impl Bench {
                 retry: 7,
                 reserved: 0,
             };
-            change(&mut remote);
-            let object = Object { index: side as u16, ..Object::default() };
+            let object = Object { index: base + side as u16, ..Object::default() };
             let command = Command { verb: Verb::CONNECT_REMOTE, peer: 0, object, remote };
             assert_eq!(this.engine.command(&command), Reply::DONE);
             this
         });
-        Self::of(sides.into(), plan)
+        Self { base, ..Self::of(sides.into(), plan) }
     }
 
     fn of(sides: Vec<Side>, plan: Plan) -> Self {
         let wires = [0, 1].map(|way| Faults::new(Plan { seed: plan.seed ^ way << 32, ..plan }));
-        Self { sides, wires, now: 1, outcomes: BTreeMap::new(), packets: 0 }
+        Self { sides, base: 0, wires, now: 1, outcomes: BTreeMap::new(), packets: 0 }
     }
 
     /// The adapter of a queue pair.
@@ -133,16 +134,21 @@ impl Bench {
 
     fn post(&self, qp: u16, request: &SendWr<'_>) {
         let Side { section, .. } = self.at(qp);
-        section.verbs().queue_pair(section.id(qp)).and_then(|qp| qp.post(request)).expect("room");
+        section.verbs().queue_pair(section.id(self.base + qp)).and_then(|qp| qp.post(request)).expect("room");
     }
 
     fn receive(&self, qp: u16, id: u64, into: &[Sge]) {
         let Side { section, .. } = self.at(qp);
-        section.verbs().queue_pair(section.id(qp)).and_then(|qp| qp.receive(id, into)).expect("room");
+        let verbs = section.verbs();
+        if self.base == 0 {
+            verbs.queue_pair(section.id(qp)).and_then(|qp| qp.receive(id, into)).expect("room");
+        } else {
+            verbs.shared_receive_queue(section.id(0)).and_then(|srq| srq.receive(id, into)).expect("room");
+        }
     }
 
     fn state(&self, qp: u16) -> u32 {
-        self.at(qp).word(word_of(QP_STATE, qp))
+        self.at(qp).word(word_of(QP_STATE, self.base + qp))
     }
 
     /// A round of each adapter, and all that is on the wires then. How much was done.
@@ -175,7 +181,7 @@ impl Bench {
             while let Some(Completion { id, status, opcode, bytes, immediate, qp, .. }) = cq.poll().expect("valid") {
                 let is_receive = [WcOpcode::RECV, WcOpcode::RECV_WITH_IMM].contains(&opcode);
                 let good = (status == WcStatus::SUCCESS).then_some((opcode, immediate));
-                self.outcomes.entry((qp, is_receive)).or_default().push((id, status, bytes, good));
+                self.outcomes.entry((qp - self.base, is_receive)).or_default().push((id, status, bytes, good));
             }
         }
         steps
@@ -339,26 +345,26 @@ fn script(bench: &mut Bench, seed: u64) {
     bench.idle();
 }
 
+/// Both have the same completions and memory.
 fn compare(seeds: std::ops::Range<u64>, plan: Plan) {
     for seed in seeds {
-        let (mut own, mut remote) = (Bench::own(6), Bench::remote(6, Plan { seed, ..plan }, |_| ()));
-        script(&mut own, seed);
-        script(&mut remote, seed);
-        for (queue, expected) in &own.outcomes {
-            let got = remote.outcomes.get(queue).map_or(&[][..], Vec::as_slice);
-            let differs = expected.iter().zip(got).position(|(a, b)| a != b).unwrap_or(expected.len().min(got.len()));
-            assert!(
-                expected == got,
-                "seed {seed}, {plan:?}: {queue:?} at {differs}: {:?}, expected {:?}",
-                got.get(differs),
-                expected.get(differs)
-            );
-        }
-        assert_eq!(own.outcomes.len(), remote.outcomes.len());
-        for qp in 0..2 {
-            assert!(own.memory(qp) == remote.memory(qp), "seed {seed}, {plan:?}: memory of {qp}");
-            assert_eq!(own.state(qp), remote.state(qp), "seed {seed}, {plan:?}: state of {qp}");
-        }
+        compare_two(Bench::own(6), Bench::remote(6, Plan { seed, ..plan }, 0), seed, plan);
+    }
+}
+
+fn compare_two(mut own: Bench, mut remote: Bench, seed: u64, plan: Plan) {
+    script(&mut own, seed);
+    script(&mut remote, seed);
+    for (queue, expected) in &own.outcomes {
+        let got = remote.outcomes.get(queue).map_or(&[][..], Vec::as_slice);
+        let differs = expected.iter().zip(got).position(|(a, b)| a != b).unwrap_or(expected.len().min(got.len()));
+        let (found, wanted) = (got.get(differs), expected.get(differs));
+        assert!(expected == got, "seed {seed}, {plan:?}: {queue:?} at {differs}: {found:?}, expected {wanted:?}");
+    }
+    assert_eq!(own.outcomes.len(), remote.outcomes.len());
+    for qp in 0..2 {
+        assert!(own.memory(qp) == remote.memory(qp), "seed {seed}, {plan:?}: memory of {qp}");
+        assert_eq!(own.state(qp), remote.state(qp), "seed {seed}, {plan:?}: state of {qp}");
     }
 }
 
@@ -375,9 +381,37 @@ fn a_script_has_one_outcome_over_any_wire() {
     compare(0..seeds(), Plan { reorder: 16, repeat: 500, ..Plan::default() });
 }
 
+/// Of one adapter both would take from one queue, so the other wire is one without faults.
+#[test]
+fn shared_receive_queues_serve_connections() {
+    let plan = Plan { loss: 50, repeat: 50, reorder: 8, ..Plan::default() };
+    for seed in 0..seeds().div_ceil(5) {
+        let without = Bench::remote(6, Plan::default(), 2);
+        compare_two(without, Bench::remote(6, Plan { seed, ..plan }, 2), seed, plan);
+    }
+}
+
+#[test]
+fn a_packet_of_another_address_is_dropped() {
+    let mut bench = Bench::remote(4, Plan::default(), 0);
+    bench.receive(1, 1, &[]);
+    let header = Header::new(Opcode::parse(4).expect("SEND"), 0x101, PSNS[0]);
+    let header = Header { wants_acknowledge: true, ..header };
+    let mut packet = Vec::new();
+    for from in [address(1), Ipv4Addr::new(127, 0, 0, 3)] {
+        let headers = Route { from: SocketAddrV4::new(from, PORT), to: address(1), id: 0 }.headers(16);
+        bench.sides[1].engine.receive(0, &headers, &header, &[]);
+        assert_eq!(bench.sides[1].engine.transmit(0, &mut packet), None);
+    }
+    bench.sides[1].engine.receive(0, &route(0).headers(16), &header, &[]);
+    assert_eq!(bench.sides[1].engine.transmit(0, &mut packet), Some(address(0)));
+    bench.idle();
+    assert_eq!(bench.outcomes[&(1, true)].len(), 1);
+}
+
 #[test]
 fn a_peer_that_never_answers_ends_the_connection() {
-    let mut bench = Bench::remote(4, Plan { loss: 1000, ..Plan::default() }, |_| ());
+    let mut bench = Bench::remote(4, Plan { loss: 1000, ..Plan::default() }, 0);
     bench.post(0, &SendWr::inline(1, &[1]));
     bench.post(0, &SendWr::inline(2, &[2]));
     bench.receive(0, 3, &[]);
@@ -449,13 +483,15 @@ proptest! {
         let command = Command { verb: Verb::CONNECT_REMOTE, peer: 0, object: Object::default(), remote };
         assert_eq!(engine.command(&command), Reply::DONE);
         let verbs = section.verbs();
-        let (qp, cq) = (verbs.queue_pair(section.id(0)).expect("there"), verbs.completion_queue(section.id(0)).expect("there"));
+        let qp = verbs.queue_pair(section.id(0)).expect("there");
+        let cq = verbs.completion_queue(section.id(0)).expect("there");
         let part = |at, len| Sge { addr: region.iova + at, len, lkey: LKEY };
         let there = Remote { addr: 77, rkey: 7 };
         let (mut packet, mut expected, mut now) = (Vec::new(), psn, 1);
         let not_its_own = || {
             let ring = section.objects[1].off;
-            let kept = [(0, 0x2000), (0x3000, 0xA000), (region.off + KEPT, ring), (ring + (LINE << 9), section.window.len())];
+            let behind = ring + (LINE << 9);
+            let kept = [(OBJECTS, ARENA), (region.off + KEPT, ring), (behind, section.window.len())];
             kept.map(|(from, to)| {
                 let mut bytes = vec![0; (to - from) as usize];
                 section.window.read_bytes(from, &mut bytes).expect("inside");
@@ -498,9 +534,8 @@ proptest! {
             }
             now = now.max(engine.next_timer().unwrap_or(now));
             while cq.poll().expect("valid").is_some() {}
-            // The device has posted and taken.
             let after = not_its_own();
-            prop_assert!(before[1] == after[1] && before[2] == after[2] && before[3] == after[3]);
+            prop_assert!(before == after);
         }
     }
 }

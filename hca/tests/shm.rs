@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{SOON, conforms, goes_on_without_its_host, is_gone, open, pair, runtime};
+use common::conformance::conforms;
+use common::{SOON, goes_on_without_its_host, is_gone, open, pair, runtime};
 use hamr::{CallError, Image, Options};
 use hamr_comm::abi::status::Status;
 use hamr_verbs::handlers::{post_one, send_all, take_all};
@@ -156,4 +157,24 @@ fn the_program_refuses_to_run_alone() {
     let done = command.stdin(std::process::Stdio::null()).output().expect("it runs");
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(!done.status.success() && said.starts_with("hamr-hca: "), "{said}");
+}
+
+#[test]
+fn an_adapter_without_work_sleeps() {
+    common::sleeps_without_work("shm");
+}
+
+#[test]
+fn an_adapter_is_woken_by_a_post() {
+    common::is_woken_by_a_post("shm", 300);
+}
+
+#[test]
+fn a_task_waits_for_completions() {
+    common::waits_for_completions("shm", 2000);
+}
+
+#[test]
+fn a_device_sets_up_by_itself() {
+    common::sets_up_by_itself("shm");
 }

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{SOON, conforms, open};
+use common::conformance::conforms;
+use common::{SOON, open};
 use hamr::Node;
 use hamr_verbs::handlers::ping_pong;
 use hamr_verbs::host::{Fabric, FabricError, Path, QpPlan, Region, Wire};

@@ -26,6 +26,15 @@ const NOTIFICATION: [u8; 8] = 1u64.to_ne_bytes();
 pub(crate) struct Doorbells {
     pub(crate) host: HostDoorbells,
     theirs: Theirs,
+    side: Option<Side>,
+}
+
+/// Between the device and a program that serves a section of its window.
+struct Side {
+    /// The program sleeps on this.
+    own: OwnedFd,
+    /// The device notifies it by this.
+    device: OwnedFd,
 }
 
 /// The ends that its host has.
@@ -46,14 +55,33 @@ struct Theirs {
     host: OwnedFd,
 }
 
+/// One direction: the end that is slept on, and the other. An emulator reads and writes its ends as it does an eventfd; they do not
+/// block there either.
+fn pair() -> Result<(OwnedFd, OwnedFd), Error> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(Error::os("making a doorbell"))
+}
+
 impl Doorbells {
     pub(crate) fn new() -> Result<Self, Error> {
-        // An emulator reads and writes its ends as it does an eventfd; they do not block there either.
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-        let make = || Ok::<_, Errno>((pair()?, pair()?));
-        let ((notified, host), (own, device)) = make().map_err(Error::os("making a doorbell"))?;
-        Ok(Self { host: HostDoorbells::new(notified, device)?, theirs: Theirs { own, host } })
+        let ((notified, host), (own, device)) = (pair()?, pair()?);
+        Ok(Self { host: HostDoorbells::new(notified, device)?, theirs: Theirs { own, host }, side: None })
+    }
+
+    /// With one for a program beside this one.
+    pub(crate) fn with_side(self) -> Result<Self, Error> {
+        let (own, device) = pair()?;
+        Ok(Self { side: Some(Side { own, device }), ..self })
+    }
+
+    /// What the device notifies the program beside this one by.
+    pub(crate) fn for_device(&self) -> Option<BorrowedFd<'_>> {
+        self.side.as_ref().map(|side| side.device.as_fd())
+    }
+
+    /// What the program beside this one sleeps on.
+    pub(crate) fn for_side(&self) -> Option<OwnedFd> {
+        copy(&self.side.as_ref()?.own).ok()
     }
 
     /// The ends for the device's process: the one that it sleeps on, and the one by which it

@@ -30,6 +30,9 @@ pub struct LaunchRequest<'a> {
     /// The device is to drive the window: it does not serve it, but as long a one of its own. Of a launcher whose
     /// [protocols](Launcher::protocols) have [`Protocol::DeviceDriven`].
     pub drives: bool,
+    /// A program beside the host is to serve a section of the window; the device notifies it by a doorbell of its own, where
+    /// [`Link::host_ends`] has that.
+    pub has_side: bool,
     /// Run the device's dispatcher on this processor.
     pub cpu: Option<usize>,
     /// How long another process may take to answer that has a part in the start.

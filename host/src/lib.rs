@@ -148,6 +148,7 @@ pub use world::{RunError, Stalled, StartedRun, World, WorldError, WorldOptions};
 #[doc(hidden)]
 pub mod side {
     pub use crate::device::side::{Closer, SideEnds};
+    pub use crate::lock::lock_within;
 }
 
 // Threads share a node and own their streams; a shared stream's calls move between them.

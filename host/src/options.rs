@@ -70,7 +70,8 @@ pub struct Options {
     /// How long the device may take to start.
     pub start_deadline: Duration,
     /// A connection to another machine is lost when nothing of it is heard for so long, though the system asks
-    /// (docs/network.md).
+    /// (docs/network.md). A copy fails where a device that drives this program's memory takes longer than that for a part of it, which
+    /// is a page at least.
     pub silence: Duration,
     /// A device that ended its epoch after a fault (a hosted image that trapped, an image with
     /// `on_fault = reset`, a fault of the runtime itself) begins another at the next call. Statics

@@ -188,6 +188,8 @@ pub(crate) struct ProcessLink {
     memory: Memory,
     /// As [`Capabilities::host_memory`].
     host_memory: bool,
+    /// The device's window, or that with its heap, is in the memory of the image.
+    is_in_image: bool,
     present: Mutex<Present>,
     /// [`Present::starts`] is over.
     started: Condvar,
@@ -242,6 +244,7 @@ impl ProcessLink {
         let device = request.device;
         let none = || Error::Launch { device: device.into(), why: "expected an image for it, got none".into() };
         let image = request.image.ok_or_else(none)?.clone();
+        let is_in_image = image.kind.is_bare() && (request.drives || matches!(memory, Memory::Part));
         let process = start(&image, request.start_deadline).map_err(|e| match e {
             Error::Os { what, source } => Error::Launch { device: device.into(), why: format!("{what}: {source}") },
             other => other,
@@ -253,6 +256,7 @@ impl ProcessLink {
             doorbells,
             memory: if request.host_memory.is_some() { Memory::Part } else { memory },
             host_memory: request.host_memory.is_some(),
+            is_in_image,
             present: Mutex::new(Present { process, starts: false, asked: None }),
             started: Condvar::new(),
             end,
@@ -356,12 +360,30 @@ impl Link for ProcessLink {
         let Memory::File(memory) = &self.memory else { return None };
         let [notified, device] = self.doorbells.for_host().ok()?;
         let memory = rustix::io::fcntl_dupfd_cloexec(memory, 0).ok()?;
-        Some(HostEnds { memory, notified, device, process: self.end() })
+        let side = self.doorbells.for_side();
+        Some(HostEnds { memory, notified, device, process: self.end(), side })
     }
-    fn set_image(&self, image: &ImageFile) -> Result<(), String> {
+    fn check_image(&self, next: &ImageFile) -> Result<(), String> {
         if matches!(self.memory, Memory::World) {
             return Err("a rank of a world keeps its image".into());
         }
+        if !self.is_in_image {
+            return Ok(());
+        }
+        let present = self.image.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let [at, next] = [&present, next].map(|image| image.reserved_window().map_err(|e| e.to_string()));
+        let (at, next) = (at?, next?);
+        if at == next {
+            return Ok(());
+        }
+        let got = match next.is_empty() {
+            true => "one without: say `image!(window = BYTES)`".into(),
+            false => format!("one at {next:#x?}"),
+        };
+        Err(format!("expected an image with its window at {at:#x?}, where the present one has it, got {got}"))
+    }
+    fn set_image(&self, image: &ImageFile) -> Result<(), String> {
+        self.check_image(image)?;
         *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image.clone();
         Ok(())
     }
@@ -427,6 +449,7 @@ mod tests {
             heap_off: 4096,
             host_memory: None,
             drives: false,
+            has_side: false,
             cpu: None,
             start_deadline: SOON,
             silence: SOON,

@@ -147,7 +147,10 @@ impl Launcher for QemuLauncher {
             }
         };
         let card = Card { memfd, len: card, host_memory, main_memory, peer: ALONE, rank_doorbells: [].into() };
-        self.start_over(request, Memory::File(card.memfd.clone()), window, Arc::new(Doorbells::new()?), card)
+        let doorbells = Doorbells::new()?;
+        let has_side = request.has_side && card.host_memory.is_none() && card.main_memory.is_none();
+        let doorbells = Arc::new(if has_side { doorbells.with_side()? } else { doorbells });
+        self.start_over(request, Memory::File(card.memfd.clone()), window, doorbells, card)
     }
 
     fn has_host_memory(&self) -> bool {
@@ -209,6 +212,8 @@ struct Card {
 
 /// [`Card::peer`] of a machine that shares its memory with this process only.
 const ALONE: u16 = 1;
+/// The peer of such a machine that serves a section beside this process.
+const SIDE: u16 = 2;
 
 impl QemuLauncher {
     /// Starts a machine whose image has its window in the memory of `card`.
@@ -224,17 +229,7 @@ impl QemuLauncher {
         let machine = *self.find(argument)?;
         let name = device.to_owned();
         let theirs = doorbells.clone();
-        let place = match machine.window {
-            Place::Card => None,
-            Place::Memory(base) => Some((base, image_window(device, request.image, base, card.len)?)),
-        };
         let start = move |image: &ImageFile, limit: Duration| {
-            if let Some((base, place)) = place
-                && image_window(&name, Some(image), base, card.len)? != place
-            {
-                let why = "expected an image with its window where the first has it, got one with another".into();
-                return Err(Error::Launch { device: name.clone(), why });
-            }
             let host_memory = card.host_memory.as_ref().map(|(memory, len)| (memory.as_fd(), *len));
             let main_memory = card.main_memory.as_ref().map(AsFd::as_fd);
             let run = Run {
@@ -295,8 +290,8 @@ fn start(
     let fail = |e: hamr_qemu::Error| Error::Launch { device: run.device.into(), why: e.to_string() };
     let [own, host] = doorbells.theirs();
     // Rank r is peer r + 1.
-    let peers: Vec<_> =
-        (1..).zip(card.rank_doorbells.iter().map(OwnedFd::as_fd)).filter(|(peer, _)| *peer != card.peer).collect();
+    let ranks = (1..).zip(card.rank_doorbells.iter().map(OwnedFd::as_fd)).filter(|(peer, _)| *peer != card.peer);
+    let peers: Vec<_> = ranks.chain(doorbells.for_device().map(|side| (SIDE, side))).collect();
     let all =
         (machine.window == Place::Card).then_some(hamr_qemu::MachineDoorbells { host, machine: own, peers: &peers });
     let Started { child, console, server } =

@@ -271,6 +271,7 @@ fn start(
         heap_off,
         host_memory,
         drives: options.protocol == Some(Protocol::DeviceDriven),
+        has_side: options.verbs != 0,
         cpu,
         start_deadline,
         silence,

@@ -518,7 +518,7 @@ impl Keeper {
             let _ = protocol::answer(&socket, &Answer::Refused(why.clone()), &[]);
             return tell(Event::Refused { host: Host::Process(pid), why });
         }
-        let Some(HostEnds { memory, notified, device, process }) = self.link.host_ends() else { return };
+        let Some(HostEnds { memory, notified, device, process, .. }) = self.link.host_ends() else { return };
         let (kind, image) = (self.link.kind().into(), self.image.clone());
         let granted = Answer::Granted { window_len: self.window_len, kind, image };
         let descriptors = [memory.as_fd(), notified.as_fd(), device.as_fd(), process.as_fd()];

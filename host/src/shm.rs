@@ -21,6 +21,7 @@
 //!   (abi §4.6). A device that is kept by another process has one memory, with both.
 //! - Device-driven, behind "hamrshm1" comes a 1 (32 bits), and behind the doorbells a sealed memfd as long as the window, which the
 //!   host does not map: the image serves a window there, and drives the host's (abi §15.5). It stays over restarts.
+//! - With `Options::verbs` there comes a 2, and behind all others the doorbell of the adapter (abi §16).
 
 use crate::debugger::is_installed;
 use crate::doorbells::Doorbells;
@@ -54,8 +55,9 @@ use std::time::{Duration, Instant};
 /// rank, whose number follows.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl2";
-/// Behind the first: the image drives the window.
+/// Bits behind the first: the image drives the window; the last descriptor notifies a program beside this one.
 const DRIVES: u32 = 1;
+const HAS_SIDE: u32 = 2;
 
 /// Ranks that are processes, in one world: a message on a socket has at most 253 descriptors.
 pub(crate) const MOST_PROCESSES: usize = 250;
@@ -92,7 +94,7 @@ impl Launcher for ShmDebugLauncher {
             command.args(["--once", &format!("127.0.0.1:{port}")]).arg(&image.path);
             command
         };
-        let doorbells = Arc::new(Doorbells::new()?);
+        let doorbells = doorbells(request)?;
         // An image ends when its socket closes, but not in front of its first instruction.
         let spawn = |command| hamr_qemu::spawn(command, Vec::new());
         start_over(request, window, doorbells, greeting, command, spawn)
@@ -121,7 +123,7 @@ impl Launcher for ShmLauncher {
             return Err(join(request.argument));
         }
         let (greeting, window) = Greeting::alone(request)?;
-        let doorbells = Arc::new(Doorbells::new()?);
+        let doorbells = doorbells(request)?;
         start_over(request, window, doorbells, greeting, ImageFile::command, spawn)
     }
 
@@ -170,6 +172,16 @@ struct RankSide {
     processes: Arc<Processes>,
 }
 
+/// Is there a program beside this one, which maps the window?
+fn has_side(request: &LaunchRequest<'_>) -> bool {
+    request.has_side && request.host_memory.is_none() && !request.drives
+}
+
+fn doorbells(request: &LaunchRequest<'_>) -> Result<Arc<Doorbells>, Error> {
+    let doorbells = Doorbells::new()?;
+    Ok(Arc::new(if has_side(request) { doorbells.with_side()? } else { doorbells }))
+}
+
 impl Greeting {
     /// Of a device that is no rank, and its window.
     fn alone(request: &LaunchRequest<'_>) -> Result<(Self, Window<Shared>), Error> {
@@ -181,7 +193,8 @@ impl Greeting {
                 let window = map_window(&memfd, request.window_len, true)?;
                 let own =
                     if request.drives { Some(make_device_memory(request.device, request.window_len)?) } else { None };
-                text.extend(own.iter().flat_map(|_| DRIVES.to_le_bytes()));
+                let flags = if request.drives { DRIVES } else { 0 } | if has_side(request) { HAS_SIDE } else { 0 };
+                text.extend(Some(flags).filter(|flags| *flags != 0).into_iter().flat_map(u32::to_le_bytes));
                 (memfd, own, window)
             }
             Some((start, len)) => {
@@ -262,8 +275,12 @@ fn start(
     let [own, host] = doorbells.theirs();
     let rank_doorbells = rank.iter().flat_map(|rank| rank.doorbells.iter().map(OwnedFd::as_fd));
     let host_memory = host_memory.iter().map(OwnedFd::as_fd);
-    let fds: Vec<BorrowedFd<'_>> =
-        [memfd.as_fd(), own, host].into_iter().chain(host_memory).chain(rank_doorbells).collect();
+    let fds: Vec<BorrowedFd<'_>> = [memfd.as_fd(), own, host]
+        .into_iter()
+        .chain(host_memory)
+        .chain(rank_doorbells)
+        .chain(doorbells.for_device())
+        .collect();
     // Before the process starts: a program looks whether it is a rank, and does not wait for that.
     send(&ours, text, &fds, limit)?;
     if let Some(rank) = rank {

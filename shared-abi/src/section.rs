@@ -58,6 +58,8 @@ const _: () = assert!(size_of::<Section>() == 32 && offset_of!(Section, len) == 
 
 /// Bytes at the front of a section VERBS that an offer zeroes: its pages and its objects.
 pub const VERBS_FRONT: u64 = 0xA000;
+/// Where its wait word is in VERBS (abi §7.1, §16.1): the adapter's.
+pub const VERBS_WAIT: u64 = 0x2040;
 
 impl Section {
     /// An unused entry.

@@ -161,6 +161,7 @@ impl Rig {
             heap_off,
             host_memory: None,
             drives: false,
+            has_side: false,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
             silence: devices::START_TIMEOUT,

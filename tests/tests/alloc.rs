@@ -1,46 +1,70 @@
-//! Calls do not allocate (shared memory, after a warm-up).
+//! Calls do not allocate (shared memory, after a warm-up), and a device that carries allocates no more than it has.
 
 #![expect(unsafe_code)]
-// UNSAFETY: only an allocator can count allocations; this one passes everything on.
+// UNSAFETY: only an allocator can count allocations; this one passes everything on, as long as there is memory left.
 
 use hamr::{Image, Node, Runtime};
+use hamr_comm::abi::ids::Epoch;
+use hamr_comm::abi::layout::{Layout as WindowLayout, Plan};
+use hamr_comm::abi::preamble::{DeviceState, HostState, MAGIC, word};
+use hamr_comm::abi::queue::QueueDescriptor;
+use hamr_comm::abi::section::SectionKind;
+use hamr_comm::abi::slot::{RepHdr, ReqHdr};
+use hamr_comm::abi::staging::Staging;
+use hamr_comm::abi::status::Status;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::am::{Requester, Responder, SlotAccess};
+use hamr_comm::mirror::{Driver, HostPort};
 use hamr_kernels::bench::{count, empty, sum_4};
 use hamr_kernels::faults::spin_until_cancelled;
+use hamr_tests::driving::{KEY, MANY, PLAN, get, leave, offer, set};
 use hamr_tests_kernels::echo;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ptr::null_mut;
 
 struct Counting;
 
 thread_local! {
     // Per thread, because the test runner's own threads may allocate.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes that this thread may allocate; `NO_LIMIT`: any.
+    static LEFT: Cell<usize> = const { Cell::new(NO_LIMIT) };
 }
 
-fn note() {
-    ALLOCATIONS.with(|n| n.set(n.get() + 1));
+const NO_LIMIT: usize = usize::MAX;
+
+/// Is there memory for `more` bytes in the place of `fewer`? Then it is taken.
+fn take(more: usize, fewer: usize) -> bool {
+    ALLOCATIONS.with(|n| n.set(n.get() + u64::from(more != 0)));
+    LEFT.with(|left| match left.get() {
+        NO_LIMIT => true,
+        bytes => (bytes + fewer).checked_sub(more).map(|bytes| left.set(bytes)).is_some(),
+    })
 }
 
-// SAFETY: each method hands its arguments to the system's allocator unchanged; the counter neither
-// allocates nor unwinds (a thread-local of a constant without a destructor).
+// SAFETY: each method hands its arguments to the system's allocator unchanged, or has no memory; the counters neither
+// allocate nor unwind (thread-locals of constants without a destructor).
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note();
         // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
+        if take(layout.size(), 0) { unsafe { System.alloc(layout) } } else { null_mut() }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        note();
         // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
+        if take(layout.size(), 0) { unsafe { System.alloc_zeroed(layout) } } else { null_mut() }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        note();
+        // The old block is there while it is copied.
+        if !(take(new_size, 0) && take(0, layout.size())) {
+            return null_mut();
+        }
         // SAFETY: as above.
         unsafe { System.realloc(at, layout, new_size) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        take(0, layout.size());
         // SAFETY: as above.
         unsafe { System.dealloc(at, layout) }
     }
@@ -141,4 +165,122 @@ fn transfers_do_not_allocate() {
         }
     };
     assert_eq!(allocations(transfers), 0);
+}
+
+/// The host's memory, in this program.
+struct Memory(Window<Shared>);
+
+impl HostPort for Memory {
+    fn load(&mut self, off: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.0.read_bytes(off, &mut bytes).expect("inside");
+        u64::from_le_bytes(bytes)
+    }
+    fn store(&mut self, off: u64, value: u64) {
+        self.0.write_bytes(off, &value.to_le_bytes()).expect("inside");
+    }
+    fn pull(&mut self, off: u64, to: &mut [u8]) {
+        self.0.read_bytes(off, to).expect("inside");
+    }
+    fn push(&mut self, off: u64, from: &[u8]) {
+        self.0.write_bytes(off, from).expect("inside");
+    }
+}
+
+/// Carries an epoch of a device that drives its host's memory and has `bytes` for what carries: its table, calls in all slots with full chunks
+/// each way, copies, and a fault. False: the device refuses the offer.
+fn is_carried_in(bytes: usize, plan: Plan) -> bool {
+    let len = WindowLayout::plan(&plan).expect("allowed").window_len();
+    let windows @ [near, far] = &[(); 2].map(|()| Window::private(len).share());
+    let [host, own] = windows.each_ref().map(|window| window.part(0, len).expect("all of it"));
+    let (host, notify, wake) = (Memory(host), Box::new(|| ()), Box::new(|| ()));
+    LEFT.set(bytes);
+    let driver = Driver::new(host, own, notify, wake);
+    let mut left = LEFT.replace(NO_LIMIT);
+    let mut driver = driver.expect("both are there");
+    let mut steps = || {
+        set(near, word::BELL, get(near, word::BELL) + 1);
+        LEFT.set(left);
+        (0..MANY).for_each(|_| _ = driver.step());
+        left = LEFT.replace(NO_LIMIT);
+    };
+    let layout = offer(near, plan, Epoch(1));
+    steps();
+    if get(far, 0) != MAGIC {
+        assert_eq!(get(near, word::DEVICE_STATE), DeviceState::REFUSED.0);
+        return false;
+    }
+    set(near, word::OPEN_QUEUES, plan.streams + 1);
+    let mut state = |state: DeviceState| {
+        leave(far, 1, state);
+        steps();
+        assert_eq!(get(near, word::DEVICE_STATE), state.0);
+    };
+    state(DeviceState::ACCEPTED);
+    set(near, word::HOST_STATE, HostState::READY.0);
+    state(DeviceState::SERVING);
+    let queue =
+        |window: &Window<Shared>, index| window.queue(&layout.queue(near, index).expect("laid out")).expect("inside");
+    let mut hosts: Vec<_> = (1..=plan.streams).map(|i| Requester::new(queue(near, i), Epoch(1))).collect();
+    let mut devices: Vec<_> = (1..=plan.streams).map(|i| Responder::new(queue(far, i), Epoch(1))).collect();
+    let chunk = vec![7; plan.chunk as usize];
+    for host in &mut hosts {
+        for slot in 1..=plan.ring {
+            host.slots().write_request_chunk(slot, &[&chunk]).expect("fits");
+            host.submit_ring(ReqHdr::inline(KEY, 16).in_chunk(), &[0, chunk.len() as u64]);
+        }
+    }
+    let mut found = Vec::new();
+    for _ in 0..plan.ring * plan.streams {
+        steps();
+        for (stream, device) in devices.iter_mut().enumerate() {
+            while let Some(request) = device.next(true) {
+                found.push((stream, request));
+            }
+        }
+    }
+    assert_eq!(found.len() as u32, plan.ring * plan.streams);
+    for (stream, request) in found {
+        let device = &devices[stream];
+        device.slots().write_reply_chunk(request.slot, &chunk).expect("fits");
+        device.slot(request.slot).write_reply(&[0, chunk.len() as u64]);
+        device.slot(request.slot).publish_reply(RepHdr::inline(Status::OK, 16).in_chunk().0, request.seq);
+    }
+    steps();
+    assert!(hosts.iter().all(|host| host.ring_reply(u64::from(plan.ring) - 1).is_some()));
+    let staging = layout.section(SectionKind::STAGING).expect("planned");
+    for (number, kind) in [(1, Staging::PUT), (2, Staging::GET)] {
+        let range = [layout.heap().start, staging.len - Staging::DATA].map(u64::to_le_bytes);
+        near.write_bytes(staging.off + Staging::OFF, range.as_flattened()).expect("inside");
+        set(near, staging.off + Staging::KIND, kind);
+        set(near, staging.off + Staging::NUMBER, number);
+        steps();
+        assert_eq!((get(near, staging.off + Staging::DONE), get(near, staging.off + Staging::STATUS)), (number, 0));
+    }
+    let mut state = |state: DeviceState| {
+        leave(far, 1, state);
+        steps();
+        assert_eq!(get(near, word::DEVICE_STATE), state.0);
+    };
+    state(DeviceState::CRASHED);
+    state(DeviceState::STOPPED);
+    true
+}
+
+/// What a device has taken it can carry to its end: an image that has no memory left is over.
+#[test]
+fn a_device_takes_an_offer_only_where_it_has_the_memory_to_carry_it() {
+    let plan = Plan { heap: 1 << 20, staging: Staging::BYTES, ..PLAN };
+    let plans = [
+        plan,
+        Plan { table: 1 << 20, ..plan },
+        Plan { host_table: 1 << 20, ..plan },
+        Plan { streams: 16, ring: 64, tickets: 32, ..plan },
+        Plan { chunk: QueueDescriptor::MAX_CHUNK, ..plan },
+    ];
+    for plan in plans {
+        let sizes = (0..).map(|n| (64 << 10) + n * (192 << 10)).take_while(|bytes| *bytes < 24 << 20);
+        let refused = sizes.take_while(|bytes| !is_carried_in(*bytes, plan)).count();
+        assert!(refused > 2, "{refused} with {plan:?}");
+    }
 }

@@ -1,17 +1,18 @@
 //! A completion queue at the device.
 //!
-//! The private position decides what was taken. The device stores it for the adapter before each look, so that an end between
-//! the two is made good; a host makes the ring longer than the completions that may wait by the one of such an end. Everything
-//! else that a completion changes is absolute, so it may be taken in twice.
+//! The private position decides what was taken. The device stores it for the adapter before each look, so that an end
+//! between the two is made good; a host makes the ring longer than the completions that may wait by the one of such an
+//! end. Everything else that a completion changes is absolute, so it may be taken in twice.
 
 use crate::error::VerbsError;
 use crate::ids::CqId;
 use crate::memory::Memory;
 use crate::ring::Ring;
 use crate::shared_receive_queue::retire;
-use crate::verbs::Verbs;
+use crate::verbs::{CQ_WORDS, Verbs};
 use crate::wire::{CQ_CI, CQ_STATE, CompletionEntry, FabricState, Kind, WcOpcode, WcStatus, word_of};
 use core::sync::atomic::{AtomicU32, Ordering};
+use hamr_comm::Task;
 
 /// The outcome of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +38,9 @@ pub struct CompletionQueue<'v, M: Memory> {
     verbs: &'v Verbs<'v, M>,
     index: u16,
     ring: Ring,
-    position: &'v AtomicU32,
+    generation: u16,
+    /// The key of its object, and completions taken.
+    words: &'v [AtomicU32; CQ_WORDS],
 }
 
 impl<M: Memory> Verbs<'_, M> {
@@ -49,9 +52,8 @@ impl<M: Memory> Verbs<'_, M> {
         let object = self.open(Kind::COMPLETION_QUEUE, id.name())?;
         let words = self.cq_words(object.index).ok_or(VerbsError::Stale)?;
         self.claim_words(words, object.generation);
-        let [_, position] = words;
         let ring = Ring::new(object.off, object.log2, 1, object.tag());
-        Ok(CompletionQueue { verbs: self, index: object.index, ring, position })
+        Ok(CompletionQueue { verbs: self, index: object.index, ring, generation: object.generation, words })
     }
 }
 
@@ -59,11 +61,15 @@ impl<M: Memory> CompletionQueue<'_, M> {
     /// Takes the next completion, if there is one.
     ///
     /// # Errors
-    /// When there is none and none will come: [`VerbsError::HcaLost`], [`VerbsError::Overrun`]. [`VerbsError::Corrupt`] of a
-    /// completion of no queue pair; it is taken.
+    /// When there is none and none will come: [`VerbsError::HcaLost`], [`VerbsError::Overrun`], [`VerbsError::Stale`]
+    /// of a queue that the host has destroyed. [`VerbsError::Corrupt`] of a completion of no queue pair; it is taken.
     #[inline]
     pub fn poll(&self) -> Result<Option<Completion>, VerbsError> {
-        let (memory, x) = (self.verbs.memory, self.position.load(Ordering::Relaxed));
+        let ([key, position], memory) = (self.words, self.verbs.memory);
+        if key.load(Ordering::Relaxed) != u32::from(self.generation) {
+            return Err(VerbsError::Stale);
+        }
+        let x = position.load(Ordering::Relaxed);
         memory.publish(word_of(CQ_CI, self.index), x)?;
         // The state before the look: what came before the adapter was lost is found.
         let state = self.verbs.state()?;
@@ -73,7 +79,7 @@ impl<M: Memory> CompletionQueue<'_, M> {
         let entry: CompletionEntry = memory.read(self.ring.entry(x))?;
         let is_known = self.take_in(&entry);
         let next = x.wrapping_add(1);
-        memory.keep(self.position, next);
+        memory.keep(position, next);
         // Behind the copy of the entry, whose place it gives back.
         memory.publish(word_of(CQ_CI, self.index), next)?;
         let CompletionEntry { id, status, opcode, length: bytes, qp, source, .. } = entry;
@@ -82,7 +88,23 @@ impl<M: Memory> CompletionQueue<'_, M> {
         if is_known { Ok(Some(found)) } else { Err(VerbsError::Corrupt) }
     }
 
+    /// Takes the next completion, which the task waits for: its device serves other calls meanwhile, or sleeps.
+    ///
+    /// # Errors
+    /// As of [`Self::poll`]; [`VerbsError::Interrupted`].
+    #[track_caller]
+    pub fn wait(&self, task: &Task<'_>) -> Result<Completion, VerbsError> {
+        let mut found = Ok(None);
+        task.wait_for_side(|| {
+            found = self.poll();
+            !matches!(found, Ok(None))
+        })?;
+        // The wait ends with one.
+        found.and_then(|found| found.ok_or(VerbsError::Corrupt))
+    }
+
     fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {
+        self.verbs.memory.found_nothing();
         match state {
             FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
             FabricState::ATTACHED => Err(VerbsError::Overrun),

@@ -1,8 +1,8 @@
 //! Why a verb was refused.
 
-use hamr_comm::Fault;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::OutOfWindow;
+use hamr_comm::{Fault, Interrupted};
 
 /// Why a verb was refused. Nothing was posted, or taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,10 +25,19 @@ pub enum VerbsError {
     State(u32),
     /// The completion queue has overrun: completions are missing.
     Overrun,
-    /// There is no such request: an immediate value of a read, a receive request of a queue pair that takes from a shared queue.
+    /// There is no such request: an immediate value of a read, a receive request of a queue pair that takes from a
+    /// shared queue.
     Unsupported,
     /// The host, or the adapter, wrote what it may not write.
     Corrupt,
+    /// The wait ended without a completion.
+    Interrupted(Interrupted),
+}
+
+impl From<Interrupted> for VerbsError {
+    fn from(why: Interrupted) -> Self {
+        Self::Interrupted(why)
+    }
 }
 
 impl From<OutOfWindow> for VerbsError {
@@ -42,6 +51,7 @@ impl From<VerbsError> for Fault {
     fn from(e: VerbsError) -> Self {
         let (kind, number) = match e {
             VerbsError::NoFabric => return Self::new(Status::NO_FABRIC, [0; 3]),
+            VerbsError::Interrupted(why) => return why.into(),
             VerbsError::HcaLost => (1, 0),
             VerbsError::Stale => (2, 0),
             VerbsError::Full => (3, 0),

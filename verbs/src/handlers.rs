@@ -1,15 +1,17 @@
-//! Handlers that send and receive, for tests and examples: inline, so that they do not wait, but poll.
+//! Handlers that send and receive, for tests and examples: inline ones, which do not wait, but poll, and tasks.
 
-use crate::wire::Opcode;
+use crate::commands::{connect, create_cq, create_qp, register};
+use crate::wire::{Access, Opcode};
 use crate::{CqId, MrId, QpId, QueuePair, Remote, SendWr, SrqId, Verbs, VerbsError};
 #[cfg(target_has_atomic = "64")]
 use hamr_comm::abi::window::AtomicOp;
-use hamr_comm::{Context, Fault, Migratable, offload};
+use hamr_comm::{Context, Fault, HOST, Migratable, Task, offload};
 
 /// Polls without a completion before a handler gives up.
 const PATIENCE: u32 = 2_000_000_000;
 
-/// Sends `count` messages of eight bytes from `a` to `b`, one behind the other, through the region; returns the sum of what came.
+/// Sends `count` messages of eight bytes from `a` to `b`, one behind the other, through the region; returns the sum of
+/// what came.
 #[offload]
 pub fn send_all(cx: &mut Context, a: QpId, b: QpId, cq: CqId, region: MrId, count: u64) -> Result<u64, Fault> {
     let verbs = Verbs::of(cx)?;
@@ -205,8 +207,8 @@ pub fn next_completion(cx: &mut Context, cq: CqId) -> Result<Option<Found>, Faul
     }))
 }
 
-/// Adds 1 to the u64 at `at` by so many requests, and meanwhile 2^32 by atomic accesses of the device's own; returns how many
-/// those were.
+/// Adds 1 to the u64 at `at` by so many requests, and meanwhile 2^32 by atomic accesses of the device's own; returns
+/// how many those were.
 #[cfg(target_has_atomic = "64")]
 #[offload]
 pub fn add_both_ways(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64, count: u64) -> Result<u64, Fault> {
@@ -227,7 +229,8 @@ pub fn add_both_ways(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64
     Ok(own)
 }
 
-/// Writes so many numbers from the region's front to `at`, one behind the other, and sees each come by its last byte alone.
+/// Writes so many numbers from the region's front to `at`, one behind the other, and sees each come by its last byte
+/// alone.
 #[offload]
 pub fn watch_writes(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64, count: u32) -> Result<(), Fault> {
     let verbs = Verbs::of(cx)?;
@@ -250,4 +253,51 @@ pub fn watch_writes(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64,
         }
     }
     Ok(())
+}
+
+/// [`send_all`] of a task, which waits for each completion.
+#[offload]
+pub fn send_waiting(task: &mut Task, a: QpId, b: QpId, cq: CqId, region: MrId, count: u64) -> Result<u64, Fault> {
+    let verbs = Verbs::of(task)?;
+    let (a, b) = (verbs.queue_pair(a)?, verbs.queue_pair(b)?);
+    let (cq, region) = (verbs.completion_queue(cq)?, verbs.region(region)?);
+    let (from, to) = (region.part(0..8)?, region.part(8..16)?);
+    let mut sum = 0_u64;
+    for number in 0..count {
+        region.copy_in(0, &number.to_le_bytes())?;
+        b.receive(2 * number, &[to])?;
+        a.post(&SendWr::send(2 * number + 1, &[from]))?;
+        for id in [2 * number, 2 * number + 1] {
+            let found = cq.wait(task)?;
+            if found.id != id || found.status.0 != 0 {
+                return Err(Fault::msg("another completion than the next one came"));
+            }
+        }
+        let mut came = [0; 8];
+        region.copy_out(8, &mut came)?;
+        sum = sum.wrapping_add(u64::from_le_bytes(came));
+    }
+    Ok(sum)
+}
+
+/// Waits for one completion, and returns its number; nothing when the adapter is lost.
+#[offload]
+pub fn wait_for_one(task: &mut Task, cq: CqId) -> Result<Option<u64>, Fault> {
+    let verbs = Verbs::of(task)?;
+    match verbs.completion_queue(cq)?.wait(task) {
+        Ok(found) => Ok(Some(found.id)),
+        Err(VerbsError::HcaLost) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Has the host make queues and a region, and sends `count` messages over them: the steps of figure 4 (b) of paper 002.
+#[offload]
+pub fn set_up_and_send(task: &mut Task, count: u64) -> Result<u64, Fault> {
+    let cq = task.sync(HOST, create_cq::with(16))?;
+    let a = task.sync(HOST, create_qp::with(cq, 8, 8))?;
+    let b = task.sync(HOST, create_qp::with(cq, 8, 8))?;
+    let region = task.sync(HOST, register::with(64, Access::LOCAL_WRITE.0))?;
+    task.sync(HOST, connect::with(a, b))?;
+    send_waiting(task, a, b, cq, region, count)
 }

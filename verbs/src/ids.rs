@@ -47,7 +47,8 @@ ids! {
     AhId
 }
 
-/// Memory at the peer of a queue pair: an address of one of its regions, and the key of that. Programs get it from each other.
+/// Memory at the peer of a queue pair: an address of one of its regions, and the key of that. Programs get it from each
+/// other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
 pub struct Remote {
     /// The address.

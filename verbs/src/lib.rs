@@ -1,21 +1,25 @@
-//! Verbs driven by a device: handlers post work requests to a host channel adapter and poll its completions, without their host
-//! (abi §16; `docs/verbs.md` in the repository).
+//! Verbs driven by a device: handlers post work requests to a host channel adapter and poll its completions, without
+//! their host (abi §16; `docs/verbs.md` in the repository).
 //!
-//! The host opens one adapter for a device, allocates queues and registered memory, and gives their ids to handlers. From then on
-//! a handler needs nothing of the host: it writes entries into rings of the section VERBS, where the adapter finds them.
+//! The host opens one adapter for a device, allocates queues and registered memory, and gives their ids to handlers.
+//! From then on a handler needs nothing of the host: it writes entries into rings of the section VERBS, where the
+//! adapter finds them.
 //!
-//! `wire` is what all three programs agree on, `ring` the entries of a queue, `memory` what is needed of the section; `verbs`,
-//! `work`, `queue`, `queue_pair`, `shared_receive_queue`, `completion_queue` and `region` are the device's side, `host` (feature)
-//! the host's. Feature `handlers`: handlers that send and receive.
+//! `wire` is what all three programs agree on, `ring` the entries of a queue, `memory` what is needed of the section;
+//! `verbs`, `work`, `queue`, `queue_pair`, `shared_receive_queue`, `completion_queue` and `region` are the device's
+//! side, `host` (feature) the host's; `commands` (feature) are calls from the one to the other. Feature `handlers`:
+//! handlers that send and receive.
 //!
-//! Who may depend on it: handler crates, images, `hamr-hca`. It depends on `hamr-comm`, with `host` on `hamr`. No allocation
-//! outside of `host`.
+//! Who may depend on it: handler crates, images, `hamr-hca`. It depends on `hamr-comm`, with `host` on `hamr`. No
+//! allocation outside of `host`.
 #![no_std]
 #![forbid(unsafe_code)]
 
 #[cfg(any(feature = "host", feature = "testing", test))]
 extern crate std;
 
+#[cfg(feature = "commands")]
+pub mod commands;
 mod completion_queue;
 mod datagram;
 mod error;

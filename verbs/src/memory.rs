@@ -27,6 +27,17 @@ pub trait Memory {
     #[cfg(target_has_atomic = "64")]
     fn atomic(&self, off: u64, op: AtomicOp<u64>) -> Result<u64, OutOfWindow>;
 
+    /// Publishes a word that the adapter must find, also one that sleeps.
+    #[inline]
+    fn post(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        self.publish(off, value)
+    }
+    /// A look for what the adapter publishes found nothing: it may sleep, and have missed a post.
+    #[inline]
+    fn found_nothing(&self) {}
+    /// Notifies an adapter that has missed one.
+    fn notify_fenced(&self) {}
+
     /// Stores a word of the program's own.
     #[inline]
     fn keep(&self, word: &AtomicU32, value: u32) {
@@ -44,22 +55,19 @@ pub trait Memory {
 
 impl Memory for Side {
     fn bytes(&self) -> u64 {
-        self.section().map_or(0, Window::len)
+        Side::bytes(self)
     }
     #[inline]
     fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        let none = OutOfWindow { off, want: to.len() as u64, len: 0 };
-        self.section().ok_or(none)?.read_bytes(off, to)
+        Side::read_bytes(self, off, to)
     }
     #[inline]
     fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
-        let none = OutOfWindow { off, want: from.len() as u64, len: 0 };
-        self.section().ok_or(none)?.write_bytes(off, from)
+        Side::write_bytes(self, off, from)
     }
     #[inline]
     fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
-        self.section().ok_or(OutOfWindow { off, want: 4, len: 0 })?.word(off)?.store(value);
-        Ok(())
+        Side::store(self, off, value)
     }
     #[inline]
     fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
@@ -71,7 +79,18 @@ impl Memory for Side {
     }
     #[cfg(target_has_atomic = "64")]
     fn atomic(&self, off: u64, op: AtomicOp<u64>) -> Result<u64, OutOfWindow> {
-        self.section().ok_or(OutOfWindow { off, want: 8, len: 0 })?.atomic(off, op)
+        Side::atomic(self, off, op)
+    }
+    #[inline]
+    fn post(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
+        Side::post(self, off, value)
+    }
+    #[inline]
+    fn found_nothing(&self) {
+        Side::found_nothing(self);
+    }
+    fn notify_fenced(&self) {
+        Side::notify_fenced(self);
     }
 }
 

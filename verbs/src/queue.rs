@@ -1,7 +1,7 @@
 //! The device's end of a ring of work requests, of any kind.
 //!
-//! A handler may be ended between any two stores. What decides is the published word of an entry: a post that was ended before
-//! it has posted nothing, and one that was ended behind it is found by the next post, which steps over it.
+//! A handler may be ended between any two stores. What decides is the published word of an entry: a post that was ended
+//! before it has posted nothing, and one that was ended behind it is found by the next post, which steps over it.
 
 use crate::error::VerbsError;
 use crate::memory::Memory;
@@ -32,7 +32,8 @@ impl<M: Memory> Queue<'_, M> {
         self.publish(self.room(0)?, entry.as_bytes())
     }
 
-    /// A quiet request leaves the last entry to one that has a completion: without such a one, none would be free again.
+    /// A quiet request leaves the last entry to one that has a completion: without such a one, none would be free
+    /// again.
     pub(crate) fn send(&self, entry: &SendEntry, is_quiet: bool) -> Result<(), VerbsError> {
         let (x, bytes) = (self.room(is_quiet.into())?, entry.as_bytes());
         if entry.head & SendEntry::TWO_LINES != 0 {
@@ -42,8 +43,8 @@ impl<M: Memory> Queue<'_, M> {
         self.publish(x, bytes)
     }
 
-    /// The position of the next entry, if there is more room than `spare`, behind one whose post was ended when it had been
-    /// published.
+    /// The position of the next entry, if there is more room than `spare`, behind one whose post was ended when it had
+    /// been published.
     fn room(&self, spare: u32) -> Result<u32, VerbsError> {
         self.verbs.check_attached()?;
         let ([key, posted, retired], ring) = (self.words, &self.ring);
@@ -63,7 +64,7 @@ impl<M: Memory> Queue<'_, M> {
     fn publish(&self, x: u32, line: &[u8]) -> Result<(), VerbsError> {
         let (memory, ring) = (self.verbs.memory, &self.ring);
         memory.write_bytes(ring.entry(x), line.get(..WORD as usize).unwrap_or_default())?;
-        memory.publish(ring.word(x), ring.expected(x))?;
+        memory.post(ring.word(x), ring.expected(x))?;
         memory.keep(self.words[1], x.wrapping_add(1));
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! A shared receive queue at the device: receive requests of which several queue pairs take.
 //!
-//! They complete out of order. The device keeps a bit for each of the last 512 positions, which says whether the request there is
-//! done: it changes its value from lap to lap, so that it is never cleared, and a completion may be taken in twice. The ring is
-//! free up to the first request that is not done.
+//! They complete out of order. The device keeps a bit for each of the last 512 positions, which says whether the
+//! request there is done: it changes its value from lap to lap, so that it is never cleared, and a completion may be
+//! taken in twice. The ring is free up to the first request that is not done.
 
 use crate::error::VerbsError;
 use crate::ids::SrqId;
@@ -42,7 +42,8 @@ impl<M: Memory> SharedReceiveQueue<'_, M> {
     }
 }
 
-/// Marks the request at a position as done, and frees what is done up to the first one that is not. False: it was not posted.
+/// Marks the request at a position as done, and frees what is done up to the first one that is not. False: it was not
+/// posted.
 pub(crate) fn retire<M: Memory>(memory: &M, words: &[AtomicU32; SRQ_WORDS], position: u32) -> bool {
     let [_, posted, retired, bits @ ..] = words;
     let first = retired.load(Ordering::Relaxed);

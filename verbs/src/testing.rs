@@ -24,8 +24,8 @@ const RIGHTS: Access = Access(15);
 /// The key of the region.
 pub const LKEY: u32 = 0x700;
 
-/// A section: region 0 with all rights, completion queue 0, queue pairs 0 and 1, shared receive queue 0, queue pairs 2 and 3, which
-/// take from it. All complete in the one queue, and wait for ever for a peer's receive request.
+/// A section: region 0 with all rights, completion queue 0, queue pairs 0 and 1, shared receive queue 0, queue pairs 2
+/// and 3, which take from it. All complete in the one queue, and wait for ever for a peer's receive request.
 pub struct Section {
     /// All of it.
     pub window: Window<Private>,
@@ -91,7 +91,8 @@ impl Section {
         Verbs::over(memory, &self.words, NODE, EPOCH).expect("an adapter is there")
     }
 
-    /// Sets the private words of queue pairs 0 and 1 and of the completion queue, and those of the objects, near to the end of their numbers.
+    /// Sets the private words of queue pairs 0 and 1 and of the completion queue, and those of the objects, near to the
+    /// end of their numbers.
     pub fn start_at(&self, queue_pairs: u32, completion_queue: u32) {
         let verbs = self.verbs();
         for object in 0..2 {
@@ -108,7 +109,8 @@ impl Section {
 /// The panic of code that [`Ending`] has ended.
 pub struct Ended;
 
-/// Memory whose user ends at a store: of bytes it makes half of them, of a word none. It stands for a task that is ended there.
+/// Memory whose user ends at a store: of bytes it makes half of them, of a word none. It stands for a task that is
+/// ended there.
 pub struct Ending<'w> {
     window: &'w Window<Private>,
     left: Cell<u32>,

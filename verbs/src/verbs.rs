@@ -9,8 +9,7 @@ use crate::wire::{
 };
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering};
-use hamr_comm::Context;
-use hamr_comm::side::{self, Side, WORDS};
+use hamr_comm::side::{self, Running, Side, WORDS};
 
 /// The private words of a queue pair: the key of its object, requests posted and free again, of sends and of receives.
 pub(crate) const QP_WORDS: usize = 5;
@@ -34,12 +33,12 @@ pub struct Verbs<'c, M: Memory = Side> {
 }
 
 impl<'c> Verbs<'c> {
-    /// The adapter of the device that runs the call.
+    /// The adapter of the device that runs a handler: of its [`hamr_comm::Context`] or [`hamr_comm::Task`].
     ///
     /// # Errors
     /// The device has none in this epoch.
-    pub fn of(_: &'c Context<'_>) -> Result<Self, VerbsError> {
-        let side = side::here().ok_or(VerbsError::NoFabric)?;
+    pub fn of(running: &'c impl Running) -> Result<Self, VerbsError> {
+        let side = side::of(running).ok_or(VerbsError::NoFabric)?;
         Self::over(side, side.words(), side.node().0, side.epoch().0)
     }
 }
@@ -56,6 +55,12 @@ impl<'c, M: Memory> Verbs<'c, M> {
             FabricState::NONE => Err(VerbsError::NoFabric),
             _ => Ok(this),
         }
+    }
+
+    /// Wakes an adapter that has missed a request. Polls for completions do that by themselves, and so does the device when the
+    /// handler has returned: this is for handlers that look for something else, such as bytes of a region.
+    pub fn notify(&self) {
+        self.memory.notify_fenced();
     }
 
     pub(crate) fn state(&self) -> Result<FabricState, VerbsError> {

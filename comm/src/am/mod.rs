@@ -53,7 +53,7 @@ mod watch;
 
 #[cfg(all(feature = "tasks", not(hamr_bare)))]
 pub use crate::outgoing::as_another;
-pub use crate::wait::{Notifier, QueueNotifier, WaitWord, Waiter};
+pub use crate::wait::{FencedNotifier, Notifier, QueueNotifier, WaitWord, Waiter};
 pub use activity::Activity;
 pub use hamr_shared_abi::window::{SlotAccess, Slots};
 pub use handoff::{ControlHandoff, LoanStatus};

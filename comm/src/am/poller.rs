@@ -239,6 +239,16 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
     }
 
+    /// What notifies the program that serves the section beside the host: where there is one.
+    #[cfg_attr(not(feature = "side"), expect(unused_variables, reason = "there is none"))]
+    #[inline(always)]
+    pub fn use_side_doorbell(&self, notify: fn()) {
+        #[cfg(feature = "side")]
+        if let Some(side) = self.side {
+            side.use_doorbell(notify);
+        }
+    }
+
     /// Sets how long a poll takes on this processor.
     pub fn use_pauses(&mut self, pauses: Pauses) {
         self.extra_polls = pauses.in_ns(EXTRA_NS);
@@ -396,6 +406,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             }
             // A sleeping host is notified of these replies, too, before a task runs.
             self.unfenced += self.poll_control();
+            #[cfg(feature = "side")]
+            self.notify_side();
             #[cfg(all(feature = "tasks", feature = "world"))]
             self.note_no_task();
         }
@@ -504,11 +516,23 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     /// when there is no more work.
     #[cold]
     pub fn needs_notify(&mut self) -> bool {
+        #[cfg(feature = "side")]
+        self.notify_side();
         let of_replies = self.unfenced != 0 && self.needs_notify_of_replies();
         #[cfg(feature = "tasks")]
         return self.host_misses_a_message() | of_replies;
         #[cfg(not(feature = "tasks"))]
         of_replies
+    }
+
+    /// Rule 22 towards the program beside the host: of what handlers have published since the last fence.
+    #[cfg(feature = "side")]
+    #[cold]
+    #[inline(never)]
+    fn notify_side(&self) {
+        if let Some(side) = self.side {
+            side.notify_fenced();
+        }
     }
 
     /// The same by one word of the preamble: all that a runtime which has failed may rely on.

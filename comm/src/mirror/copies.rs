@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::asleep::{Asleep, NotifyOwner};
 #[cfg(not(hamr_bare))]
 use super::looks::Looks;
-use super::queue::{Replies, Requests};
+use super::queue::{End, Replies, Requests};
 use super::{Body, DeviceSide, Half, Lost, Message, Side};
 use crate::am::MAX_QUEUES;
 use crate::handshake::HostHandshake;
@@ -125,18 +125,17 @@ fn all(rest: &[u8]) -> Result<(), Lost> {
 }
 
 /// The queue pairs of a layout: those of streams, and host queues.
-pub(super) struct Pairs {
+pub(super) struct Pairs<'l> {
     pub(super) streams: Vec<QueueDescriptor>,
     pub(super) of_host: Vec<QueueDescriptor>,
     /// Wait words of the host queues.
     waits: Vec<u64>,
-    pub(super) layout: Layout,
+    layout: &'l Layout,
 }
 
-impl Pairs {
-    /// Of a window of `len` bytes, of which this has at least what is before the heap.
-    pub(super) fn of<K>(window: &Window<K>, len: u64) -> Result<Self, Lost> {
-        let layout = Layout::of_front(window, len)?;
+impl<'l> Pairs<'l> {
+    /// Of a window that has at least what is before the heap.
+    pub(super) fn of<K>(window: &Window<K>, layout: &'l Layout) -> Result<Self, Lost> {
         if layout.split() != Split::NONE {
             return Err(Lost::of(format_args!(
                 "expected coherent placement behind a mirror, got split by {}",
@@ -147,27 +146,40 @@ impl Pairs {
             return Err(Lost::of(format_args!("expected at most {MAX_QUEUES} queue pairs, got {}", layout.queues())));
         }
         let streams = (0..layout.queues()).map(|i| layout.queue(window, i)).collect::<Result<_, _>>()?;
-        let tasks = TasksLayout::read(&layout, window).ok();
-        let queues = || tasks.iter().flat_map(|tasks| (0..tasks.queues()).map(move |i| (tasks, i)));
+        let tasks = TasksLayout::read(layout, window);
+        let queues = || tasks.as_ref().ok().into_iter().flat_map(|tasks| (0..tasks.queues()).map(move |i| (tasks, i)));
         let of_host = queues().map(|(tasks, i)| tasks.queue(i)).collect();
         let waits = queues().map(|(tasks, i)| tasks.wait_word(i)).collect();
         Ok(Self { streams, of_host, waits, layout })
     }
 
-    fn stream<K: Clone>(&self, window: &Window<K>, index: usize, d: &QueueDescriptor) -> Result<Queue<K>, Lost> {
-        let mut queue = window.queue(d)?;
-        queue.use_two_lines(index != 0 && self.layout.second_line_fits(d));
-        Ok(queue)
+    fn streams<K: Clone, E>(&self, window: &Window<K>, end: impl Fn(&Queue<K>) -> E) -> Result<Vec<E>, Lost> {
+        ends(window, &self.streams, |index, d, queue| {
+            queue.use_two_lines(index != 0 && self.layout.second_line_fits(d));
+            end(queue)
+        })
     }
 
-    fn streams<K: Clone, E>(&self, window: &Window<K>, end: impl Fn(Queue<K>) -> E) -> Result<Vec<E>, Lost> {
-        let queues = self.streams.iter().enumerate();
-        queues.map(|(i, d)| self.stream(window, i, d).map(&end)).collect()
+    fn of_host<K: Clone, E>(&self, window: &Window<K>, end: impl Fn(&Queue<K>) -> E) -> Result<Vec<E>, Lost> {
+        ends(window, &self.of_host, |_, _, queue| end(queue))
     }
+}
 
-    fn of_host<K: Clone, E>(&self, window: &Window<K>, end: impl Fn(Queue<K>) -> E) -> Result<Vec<E>, Lost> {
-        self.of_host.iter().map(|d| Ok(end(window.queue(d)?))).collect()
+/// Ends of queue pairs, in their order.
+fn ends<K: Clone, E>(
+    window: &Window<K>,
+    all: &[QueueDescriptor],
+    end: impl Fn(usize, &QueueDescriptor, &mut Queue<K>) -> E,
+) -> Result<Vec<E>, Lost> {
+    let mut ends = Vec::with_capacity(all.len());
+    for (index, d) in all.iter().enumerate() {
+        // By reference: see `Body`.
+        match &mut window.queue(d) {
+            Ok(queue) => ends.push(end(index, d, queue)),
+            Err(why) => return Err((*why).into()),
+        }
     }
+    Ok(ends)
 }
 
 /// A message of a queue pair that there is not, or that does not fit.
@@ -176,16 +188,13 @@ fn misfit(half: &Half) -> Lost {
 }
 
 /// The next message of any queue pair.
-fn first<E>(
-    ends: &mut [E],
-    of_host: bool,
-    message: &mut Message,
-    take: impl Fn(&mut E, (u16, bool), &mut Vec<u8>) -> Option<Half>,
-) -> bool {
-    let mut ends = ends.iter_mut().zip(0..);
-    let half = ends.find_map(|(end, queue)| take(end, (queue, of_host), &mut message.bytes));
-    message.body = half.map_or(Body::None, Body::Half);
-    half.is_some()
+fn first<E: End>(ends: &mut [E], of_host: bool, message: &mut Message) -> bool {
+    let mut ends = ends.iter_mut().zip(0..).filter(|(end, _)| end.may_take());
+    let is_there = ends.any(|(end, queue)| end.take((queue, of_host), message).is_some());
+    if !is_there {
+        message.body = Body::None;
+    }
+    is_there
 }
 
 /// The host's copy.
@@ -285,18 +294,19 @@ impl<K: Clone> HostCopy<K> {
     }
 
     fn offer(&mut self, epoch: Epoch, message: &mut Message) -> Result<(), Lost> {
-        let pairs = Pairs::of(&self.window, self.len)?;
+        let layout = Layout::of_front(&self.window, self.len)?;
+        let pairs = Pairs::of(&self.window, &layout)?;
         // Before they are copied with the front: what changes in between is carried once more.
-        let carried = [word::HOST_STATE, word::OPEN_QUEUES].into_iter().chain(words_of_rings(&pairs.layout));
+        let carried = [word::HOST_STATE, word::OPEN_QUEUES].into_iter().chain(words_of_rings(&layout));
         self.words = carried.map(|off| Ok((off, load(&self.window, off)?))).collect::<Result<_, Lost>>()?;
         message.body = Body::Offer;
         message.bytes.clear();
         append(&self.window, 0, PREAMBLE_BYTES, &mut message.bytes)?;
-        for section in parts(&pairs.layout, OF_HOST) {
+        for section in parts(&layout, OF_HOST) {
             append(&self.window, section.off, section.len, &mut message.bytes)?;
         }
-        if let Ok(tasks) = TasksLayout::read(&pairs.layout, &self.window) {
-            let section = pairs.layout.section(SectionKind::TASKS)?;
+        if let Ok(tasks) = TasksLayout::read(&layout, &self.window) {
+            let section = layout.section(SectionKind::TASKS)?;
             let (table, len) = tasks.table();
             append(&self.window, section.off, size_of::<TasksHeader>() as u64, &mut message.bytes)?;
             append(&self.window, table, len, &mut message.bytes)?;
@@ -337,14 +347,14 @@ impl<K: Clone> HostCopy<K> {
     }
 
     /// Publishes a half. False: nothing waits for it.
-    pub(super) fn put_half(&mut self, half: &Half, bytes: &[u8]) -> Result<bool, Lost> {
+    pub(super) fn put_half(&mut self, half: &Half, message: &Message) -> Result<bool, Lost> {
         if !self.is_in_epoch() {
             return Ok(false);
         }
         let queue = usize::from(half.queue);
         let put = match half.of_host {
-            false => self.streams.get_mut(queue).and_then(|end| end.put(half, bytes)),
-            true => self.of_host.get_mut(queue).and_then(|end| end.put(half, bytes)),
+            false => self.streams.get_mut(queue).and_then(|end| end.put(half, message)),
+            true => self.of_host.get_mut(queue).and_then(|end| end.put(half, message)),
         };
         self.asleep.note(self.waits.get(queue).copied().filter(|_| half.of_host));
         put.ok_or_else(|| misfit(half))
@@ -425,25 +435,25 @@ impl<K: Clone> Side for HostCopy<K> {
         }
         let open = self.words.get(1).map_or(0, |(_, open)| *open as usize);
         let streams = self.streams.get_mut(..open).unwrap_or_default();
-        Ok(first(streams, false, message, Requests::take) || first(&mut self.of_host, true, message, Replies::take))
+        Ok(first(streams, false, message) || first(&mut self.of_host, true, message))
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
-        match message.body {
+        match &message.body {
             Body::Ended => self.end = Some(message.bytes.clone()),
             Body::Renewed(is_started) => {
-                let outcome = if is_started { Ok(()) } else { Err(message.bytes.clone()) };
-                self.end.take_if(|_| is_started);
+                let outcome = if *is_started { Ok(()) } else { Err(message.bytes.clone()) };
+                self.end.take_if(|_| *is_started);
                 self.renewed = Some(outcome);
             }
             Body::State(acknowledged, state) => {
-                self.put_state(state, &message.bytes)?;
-                publish(&self.window, word::EPOCH_ACK, acknowledged)?;
-                publish(&self.window, word::DEVICE_STATE, state)?;
+                self.put_state(*state, &message.bytes)?;
+                publish(&self.window, word::EPOCH_ACK, *acknowledged)?;
+                publish(&self.window, word::DEVICE_STATE, *state)?;
             }
-            Body::Half(half) => return self.put_half(&half, &message.bytes).map(|_| ()),
+            Body::Half(half) => return self.put_half(half, message).map(|_| ()),
             #[cfg(not(hamr_bare))]
-            Body::Seen(off) => return self.looks.put(off, &message.bytes),
+            Body::Seen(off) => return self.looks.put(*off, &message.bytes),
             #[cfg(hamr_bare)]
             Body::Seen(_) => return Ok(()),
             Body::None | Body::Offer | Body::HostWord(..) | Body::Look(..) | Body::Renew => return Ok(()),
@@ -560,7 +570,7 @@ impl<K: Clone> DeviceCopy<K> {
         } else {
             all(rest)?;
         }
-        let pairs = Pairs::of(window, window.len())?;
+        let pairs = Pairs::of(window, &layout)?;
         self.streams = pairs.streams(window, Replies::new)?;
         self.of_host = pairs.of_host(window, |queue| Requests::new(queue, Epoch(epoch)))?;
         (self.epoch, self.told) = (epoch, (0, DeviceState::ABSENT.0));
@@ -589,14 +599,19 @@ impl<K: Clone> DeviceCopy<K> {
     }
 
     /// Publishes a half. False: nothing waits for it.
-    pub(super) fn put_half(&mut self, half: &Half, bytes: &[u8]) -> Result<bool, Lost> {
+    pub(super) fn put_half(&mut self, half: &Half, message: &Message) -> Result<bool, Lost> {
         let queue = usize::from(half.queue);
         let put = match half.of_host {
-            false => self.streams.get_mut(queue).and_then(|end| end.put(half, bytes)),
-            true => self.of_host.get_mut(queue).and_then(|end| end.put(half, bytes)),
+            false => self.streams.get_mut(queue).and_then(|end| end.put(half, message)),
+            true => self.of_host.get_mut(queue).and_then(|end| end.put(half, message)),
         };
         self.asleep.note(None);
         put.ok_or_else(|| misfit(half))
+    }
+
+    /// Is a reply of a stream outstanding?
+    pub(super) fn awaits(&self, stream: usize) -> bool {
+        self.streams.get(stream).is_some_and(|end| !end.is_idle())
     }
 
     /// The slots of a stream in which replies are looked for next, or are outstanding at `all`.
@@ -630,9 +645,7 @@ impl<K: Clone> Side for DeviceCopy<K> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let state = load(&self.window, word::DEVICE_STATE)?;
         let now = (load(&self.window, word::EPOCH_ACK)?, state);
-        if first(&mut self.streams, false, message, Replies::take)
-            || first(&mut self.of_host, true, message, Requests::take)
-        {
+        if first(&mut self.streams, false, message) || first(&mut self.of_host, true, message) {
             return Ok(true);
         }
         if now == self.told {
@@ -651,15 +664,17 @@ impl<K: Clone> Side for DeviceCopy<K> {
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
-        match message.body {
+        match &message.body {
             Body::Offer => self.lay_out(&message.bytes)?,
-            Body::HostWord(off @ (word::HOST_STATE | word::OPEN_QUEUES), value) => publish(&self.window, off, value)?,
-            Body::HostWord(off, value) if self.words.contains(&off) => publish(&self.window, off, value)?,
+            Body::HostWord(off @ (word::HOST_STATE | word::OPEN_QUEUES), value) => {
+                publish(&self.window, *off, *value)?;
+            }
+            Body::HostWord(off, value) if self.words.contains(off) => publish(&self.window, *off, *value)?,
             Body::HostWord(off, _) => {
                 return Err(Lost::of(format_args!("expected a word of the host, got offset {off:#x}")));
             }
-            Body::Half(half) => return self.put_half(&half, &message.bytes).map(|_| ()),
-            Body::Look(off, len) => return self.looks.put(off, len),
+            Body::Half(half) => return self.put_half(half, message).map(|_| ()),
+            Body::Look(off, len) => return self.looks.put(*off, *len),
             Body::None | Body::State(..) | Body::Seen(_) | Body::Renew | Body::Renewed(_) | Body::Ended => {
                 return Ok(());
             }

@@ -28,12 +28,21 @@ const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
 /// Between two looks while nothing is outstanding.
 const IDLE: Duration = Duration::from_millis(10);
+/// Looks at replies in a row without a clock, where one takes no longer than [`QUICK`]: to read it takes as long.
+const AT_ONCE: u32 = 16;
+const QUICK: Duration = Duration::from_micros(1);
 
 /// The device's copy behind reads and writes.
 pub struct DrivenCopy<M> {
     far: Shadow<M>,
     copy: DeviceCopy<Shared>,
     looks: Asked,
+    /// Something in the shadow was not looked for yet.
+    is_fresh: bool,
+    /// Looks that may go without a clock until it is read again.
+    at_once: u32,
+    /// Something was put or found since the clock was read last.
+    has_moved: bool,
     /// When something was put or found last; when to look again, at replies and at the rest.
     since: Instant,
     next: Instant,
@@ -67,6 +76,9 @@ impl<M: DrivenMemory> DrivenCopy<M> {
             far,
             copy,
             looks: Asked::default(),
+            is_fresh: true,
+            at_once: 0,
+            has_moved: true,
             since: now,
             next: now,
             next_round: now,
@@ -77,10 +89,20 @@ impl<M: DrivenMemory> DrivenCopy<M> {
         })
     }
 
-    /// Something was put or found: what comes next may come soon.
-    fn moved(&mut self) {
-        self.since = Instant::now();
-        self.next = self.since;
+    /// The clock. What comes behind what was put or found may come soon.
+    fn now(&mut self) -> Instant {
+        let now = Instant::now();
+        if core::mem::take(&mut self.has_moved) {
+            (self.since, self.next) = (now, now);
+        }
+        now
+    }
+
+    /// The next message that is in the shadow.
+    fn found(&mut self, message: &mut Message) -> Result<bool, Lost> {
+        self.is_fresh = self.is_fresh && self.copy.take(message)?;
+        self.has_moved |= self.is_fresh;
+        Ok(self.is_fresh)
     }
 
     /// Has the device left the last epoch that was offered, as far as is known?
@@ -98,8 +120,9 @@ impl<M: DrivenMemory> DrivenCopy<M> {
         write_word(&mut self.far.memory, 0, 0)?;
         write_word(&mut self.far.memory, word::EPOCH, epoch)?;
         let front = [MAGIC_END..word::EPOCH, word::HOST_ALIVE..word::OPEN_QUEUES, word::HOST_WAIT..PREAMBLE_BYTES];
-        let pairs = Pairs::of(&self.far.window, self.far.window.len())?;
-        let sections = parts_of_offer(&pairs.layout).map(|Section { off, len, .. }| off..off.saturating_add(len));
+        let layout = Layout::of_front(&self.far.window, self.far.window.len())?;
+        let pairs = Pairs::of(&self.far.window, &layout)?;
+        let sections = parts_of_offer(&layout).map(|Section { off, len, .. }| off..off.saturating_add(len));
         for range in front.into_iter().chain(sections) {
             self.far.push(range.start, range.end - range.start)?;
         }
@@ -116,12 +139,16 @@ impl<M: DrivenMemory> DrivenCopy<M> {
     fn pull_replies(&mut self, all: bool) -> Result<bool, Lost> {
         let mut has_fault = false;
         for queue in 0..self.far.streams.len() {
+            if !self.copy.awaits(queue) {
+                continue;
+            }
             let Some(d) = self.far.streams.get(queue).copied() else { break };
             let mut numbers = core::mem::take(&mut self.numbers);
             numbers.clear();
             self.copy.awaited(queue, all, &mut numbers);
             let pulled: Result<(), Lost> = numbers.iter().try_for_each(|number| {
                 let is_new = self.far.pull_half(&d, *number, Which::Reply)?;
+                self.is_fresh |= is_new;
                 has_fault |= is_new && self.is_fault(&d, *number)?;
                 Ok(())
             });
@@ -147,6 +174,7 @@ impl<M: DrivenMemory> DrivenCopy<M> {
             self.copy.asked(queue, &mut numbers);
             let pulled: Result<(), Lost> = numbers.iter().try_for_each(|number| {
                 if self.far.pull_half(&d, *number, Which::Request)? {
+                    self.is_fresh = true;
                     self.since_asked = Instant::now();
                 }
                 Ok(())
@@ -184,6 +212,7 @@ impl<M: DrivenMemory> DrivenCopy<M> {
                 self.far.pull(section.off, section.len)?;
             }
         }
+        self.is_fresh = true;
         publish(&self.far.window, word::EPOCH_ACK, acknowledged)?;
         publish(&self.far.window, word::DEVICE_STATE, state)
     }
@@ -196,15 +225,21 @@ impl<M: DrivenMemory> DrivenCopy<M> {
 
 impl<M: DrivenMemory> Side for DrivenCopy<M> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
-        if self.copy.take(message)? {
-            self.moved();
+        if self.found(message)? {
             return Ok(true);
         }
         if !self.looks.is_empty() {
             // Behind what was published before.
             self.look_now();
+        } else if self.has_moved && self.at_once != 0 {
+            self.at_once -= 1;
+            if self.pull_replies(false)? {
+                // A fault is told behind the state that it has left.
+                self.pull_state()?;
+            }
+            return self.found(message);
         }
-        let now = Instant::now();
+        let now = self.now();
         if now < self.next {
             return Ok(false);
         }
@@ -217,30 +252,28 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
                 let end = Instant::now();
                 self.next_round = end + ROUND.max(10 * (end - now));
             }
-            if self.copy.take(message)? {
+            if self.found(message)? {
                 self.owes_replies = true;
-                self.moved();
                 return Ok(true);
             }
         }
         self.owes_replies = false;
+        let begin = Instant::now();
         if self.pull_replies(false)? {
-            // A fault is told behind the state that it has left.
             self.pull_state()?;
         }
-        if self.copy.take(message)? || self.answer(message)? {
-            self.moved();
-            return Ok(true);
-        }
+        let is_found = self.found(message)? || self.answer(message)?;
+        self.has_moved |= is_found;
         let end = Instant::now();
+        self.at_once = if end - begin <= QUICK { AT_ONCE } else { 0 };
         let longest = if self.copy.is_idle() { IDLE } else { LONGEST };
         self.next = end + ((end - self.since) / 8).min(longest).max(end - now);
-        Ok(false)
+        Ok(is_found)
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
-        match message.body {
-            Body::Look(off, len) => self.looks.put(off, len)?,
+        match &message.body {
+            Body::Look(off, len) => self.looks.put(*off, *len)?,
             Body::Offer => {
                 self.far.hand_over()?;
                 self.copy.put(message)?;
@@ -248,16 +281,17 @@ impl<M: DrivenMemory> Side for DrivenCopy<M> {
             }
             Body::HostWord(off, _) => {
                 self.copy.put(message)?;
-                self.far.push(off, 4)?;
+                self.far.push(*off, 4)?;
             }
             Body::Half(half) => {
-                if self.copy.put_half(&half, &message.bytes)? {
-                    self.far.push_half(&half)?;
+                if self.copy.put_half(half, message)? {
+                    self.far.push_half(half)?;
                 }
             }
             _ => self.copy.put(message)?,
         }
-        self.moved();
+        // The copy may have an answer by itself.
+        (self.is_fresh, self.has_moved) = (true, true);
         Ok(())
     }
 
@@ -279,16 +313,18 @@ impl<M: DrivenMemory> DeviceSide for DrivenCopy<M> {
     const BLOCKS: bool = M::BLOCKS;
 
     fn renew(&mut self) {
+        self.is_fresh = true;
         self.copy.renew();
     }
 
     fn look_now(&mut self) {
-        self.next = Instant::now();
+        self.next = self.now();
         self.next_round = self.next;
     }
 
     fn pause(&self) -> Option<Duration> {
-        Some(self.next.saturating_duration_since(Instant::now()).max(SHORTEST))
+        let left = if self.has_moved { Duration::ZERO } else { self.next.saturating_duration_since(Instant::now()) };
+        Some(left.max(SHORTEST))
     }
 }
 

@@ -112,6 +112,8 @@ pub trait DeviceSide: Side {
 pub struct Message {
     /// Its kind, and what has a fixed size.
     pub body: Body,
+    /// Of a [`Half`] of a hot slot whose header names it, the second line; of others zero.
+    pub second: [u64; SECOND_WORDS],
     /// The chunk of a [`Half`]; what an offer or a state has besides its words.
     pub bytes: Vec<u8>,
 }
@@ -159,9 +161,10 @@ pub struct Half {
     pub word: u32,
     /// Payload in the slot.
     pub payload: [u64; INLINE_WORDS],
-    /// The second line of a hot slot whose header names it.
-    pub second: [u64; SECOND_WORDS],
 }
+
+// An image for x86_64 moves no more than this but by a string instruction, which an emulator runs byte by byte.
+const _: () = assert!(size_of::<Body>() == 64);
 
 /// Steps in a row, after which a caller looks at its own limits.
 const ROUNDS: u32 = 64;

@@ -14,6 +14,7 @@ use super::copies::{DEVICE_BYTES, Pairs, load, of_device, parts, publish, reserv
 use super::shadow::{DrivenMemory, Owner, Promises, Shadow, Which};
 use super::{Body, DeviceCopy, HostCopy, Lost, Message, Mirror, NotifyOwner, Side};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use core::ops::Range;
@@ -116,6 +117,8 @@ const fn halves(word: u64) -> [u32; 2] {
 const QUIET: u32 = 16;
 /// Looks behind which it is in any case; and HOST_STATE, also where BELL has not changed (abi §3.4).
 const MOST: u32 = 64;
+/// One look in so many is not where the last request came, where there are other streams to look at: none waits for another's end.
+const OTHERS: u32 = 8;
 
 /// Sections that are carried at once, and bytes of one at most.
 const CARRIED: &[SectionKind] = &[SectionKind::QUEUES, SectionKind::TABLE, SectionKind::CRASH, SectionKind::TASKS];
@@ -145,8 +148,9 @@ struct PortCopy<P> {
     asleep: u32,
     /// The stream and the slot of the last request.
     last: Option<(usize, u32)>,
-    /// Streams to look at since BELL has changed.
-    streams: Vec<usize>,
+    /// Streams to look at since BELL has changed; and the one where that goes on when it changes again.
+    streams: VecDeque<usize>,
+    next: usize,
     /// Looks without a request, and since BELL was looked at.
     quiet: u32,
     looks: u32,
@@ -174,7 +178,8 @@ impl<P: HostPort> PortCopy<P> {
             bell: 0,
             asleep: 0,
             last: None,
-            streams: Vec::new(),
+            streams: VecDeque::new(),
+            next: 0,
             quiet: 0,
             looks: 0,
             has_looked: false,
@@ -315,7 +320,7 @@ impl<P: HostPort> PortCopy<P> {
                 _ => {}
             }
         }
-        let pairs = Pairs::of(&self.far.window, self.len)?;
+        let pairs = Pairs::of(&self.far.window, layout)?;
         let slots = pairs.streams.iter().chain(&pairs.of_host).map(|d| d.slots() as usize).sum::<usize>();
         // A message and the shadow keep the bytes of the longest, which double while they grow.
         let carried = parts(layout, CARRIED).fold(PREAMBLE_BYTES, |sum, section| sum.saturating_add(section.len));
@@ -385,8 +390,9 @@ impl<P: HostPort> PortCopy<P> {
         self.pull_words()?;
         if self.serves {
             let open = load(&self.far.window, word::OPEN_QUEUES)? as usize;
+            let (open, next) = (open.min(self.far.streams.len()), self.next);
             self.streams.clear();
-            self.streams.extend(0..open.min(self.far.streams.len()));
+            self.streams.extend((next..open).chain(0..next.min(open)));
             self.pull_replies()?;
         }
         Ok(())
@@ -395,7 +401,7 @@ impl<P: HostPort> PortCopy<P> {
     /// The next message that is in the shadow.
     fn take_near(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let is_there = self.copy.take(message)?;
-        match message.body {
+        match &message.body {
             _ if !is_there => return Ok(false),
             Body::Offer => self.enter()?,
             Body::Half(half) if !half.of_host && !half.header_alone => {
@@ -416,31 +422,43 @@ impl<P: HostPort> PortCopy<P> {
 
     fn find(&mut self, message: &mut Message) -> Result<bool, Lost> {
         self.looks += 1;
-        if self.take_near(message)? || self.looks < MOST && self.pull_last()? && self.take_near(message)? {
+        let is_due = self.looks >= MOST;
+        let is_others = is_due || self.looks.is_multiple_of(OTHERS) && !self.streams.is_empty();
+        if self.take_near(message)? || !is_others && self.pull_last()? && self.take_near(message)? {
             return Ok(true);
         }
         self.quiet = self.quiet.saturating_add(1);
         self.notify()?;
-        while let Some(stream) = self.streams.pop() {
-            if self.pull_stream(stream)? && self.take_near(message)? {
-                self.streams.push(stream);
-                return Ok(true);
-            }
+        if !is_due && self.find_in_streams(message)? {
+            return Ok(true);
         }
-        if self.serves && self.quiet < QUIET && self.looks < MOST {
+        if !is_due && self.serves && self.quiet < QUIET {
             return Ok(false);
         }
         let bell = self.load_bell();
         let is_new = core::mem::replace(&mut self.bell, bell) != bell;
         if is_new || !self.serves {
             self.look_around()?;
-        } else if self.looks >= MOST {
+        } else if is_due {
             self.pull_words()?;
         } else {
             return Ok(false);
         }
         self.looks = 0;
-        self.take_near(message)
+        Ok(self.take_near(message)? || is_due && self.find_in_streams(message)?)
+    }
+
+    /// In the streams that are to be looked at, each in its turn.
+    fn find_in_streams(&mut self, message: &mut Message) -> Result<bool, Lost> {
+        while let Some(stream) = self.streams.pop_front() {
+            self.next = stream + 1;
+            if self.pull_stream(stream)? && self.take_near(message)? {
+                // There may be more in it.
+                self.streams.push_back(stream);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Rule 22.
@@ -514,11 +532,11 @@ impl<P: HostPort> Side for PortCopy<P> {
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
-        match message.body {
-            Body::State(acknowledged, state) => self.put_state(message, acknowledged, state),
-            Body::Half(half) if self.copy.put_half(&half, &message.bytes)? => {
+        match &message.body {
+            Body::State(acknowledged, state) => self.put_state(message, *acknowledged, *state),
+            Body::Half(half) if self.copy.put_half(half, message)? => {
                 self.quiet = 0;
-                self.far.push_half(&half)
+                self.far.push_half(half)
             }
             Body::Half(_) => Ok(()),
             _ => self.copy.put(message),

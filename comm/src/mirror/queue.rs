@@ -4,7 +4,7 @@
 //! answered when its newest message is, and whatever was submitted before for complete when a later reply is there. An
 //! outstanding request's header is compared until its reply, for CANCEL.
 
-use super::Half;
+use super::{Body, Half, Message};
 use crate::am::{Responder, SlotAccess, Slots};
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -157,6 +157,15 @@ pub(super) fn chunk_of(half: &Half, shape: Shape) -> Option<(u32, usize)> {
     is_there.then(|| (ticket_of(half, shape).map_or(half.slot, |(number, _)| number), len))
 }
 
+/// What a side has of a queue pair.
+pub(super) trait End {
+    /// Is there something to look for? One look at a line or two: a side has dozens of ends, and most are idle.
+    fn may_take(&self) -> bool;
+
+    /// Moves the next message for the other side, and its chunk, into `message`.
+    fn take(&mut self, of: (u16, bool), message: &mut Message) -> Option<()>;
+}
+
 /// The end in the requester's copy.
 pub(super) struct Requests<K> {
     responder: Responder<Queue<K>>,
@@ -165,34 +174,17 @@ pub(super) struct Requests<K> {
 
 impl<K> Requests<K> {
     /// At the start of `epoch`.
-    pub(super) fn new(slots: Queue<K>, epoch: Epoch) -> Self {
-        let calls = Calls::new(&slots);
-        Self { responder: Responder::new(slots, epoch), calls }
+    // A call: where it is inlined, x86_64 moves parts of it by string instructions.
+    #[inline(never)]
+    pub(super) fn new(slots: &Queue<K>, epoch: Epoch) -> Self
+    where
+        K: Clone,
+    {
+        let calls = Calls::new(slots);
+        Self { responder: Responder::new(slots.clone(), epoch), calls }
     }
 
-    /// The next request and its chunk, or where there is none, CANCEL of one.
-    pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
-        bytes.clear();
-        let Some(found) = self.responder.next(true) else { return self.cancelled((queue, of_host)) };
-        let at = self.responder.slot(found.slot);
-        let hdr = at.req_hdr();
-        let mut second = [0; SECOND_WORDS];
-        let slots = self.responder.slots();
-        if found.slot == 0 && ReqHdr(hdr).has_second_line() {
-            slots.read_second(&mut second);
-        }
-        let payload = at.request_words();
-        let half =
-            Half { queue, of_host, header_alone: false, slot: found.slot, hdr, word: found.seq, payload, second };
-        if let Some((number, len)) = chunk_of(&half, Shape::of_queue(slots)) {
-            bytes.resize(len, 0);
-            slots.read_request_chunk(number, bytes)?;
-        }
-        self.calls.begin(&half, slots);
-        Some(half)
-    }
-
-    fn cancelled(&mut self, (queue, of_host): (u16, bool)) -> Option<Half> {
+    fn cancelled(&mut self, (queue, of_host): (u16, bool), message: &mut Message) -> Option<()> {
         let slots = self.responder.slots();
         let is_new = |call: &&mut Outstanding| {
             let hdr = slot(slots, call.slot).map_or(0, SlotAccess::req_hdr);
@@ -201,9 +193,11 @@ impl<K> Requests<K> {
         // The youngest first: a call that runs ends by its own, and those behind it are not to begin meanwhile.
         let call = self.calls.all.iter_mut().rev().find(is_new)?;
         call.hdr = call.hdr.with(ReqHdr::CANCEL);
-        let (payload, second) = ([0; INLINE_WORDS], [0; SECOND_WORDS]);
         let Outstanding { slot, word, hdr, .. } = *call;
-        Some(Half { queue, of_host, header_alone: true, slot, hdr: hdr.0, word, payload, second })
+        let payload = [0; INLINE_WORDS];
+        message.second = [0; SECOND_WORDS];
+        message.body = Body::Half(Half { queue, of_host, header_alone: true, slot, hdr: hdr.0, word, payload });
+        Some(())
     }
 
     /// The slots in which something may have come: of outstanding requests, for CANCEL, the next one of the ring, and the hot one.
@@ -221,17 +215,45 @@ impl<K> Requests<K> {
     }
 
     /// Publishes the reply to an outstanding request. False: it is to none. `None`: it does not fit this copy.
-    pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<bool> {
+    pub(super) fn put(&mut self, half: &Half, message: &Message) -> Option<bool> {
         let Some(index) = self.calls.find(half) else { return Some(false) };
         let (slots, hdr) = (self.responder.slots(), RepHdr(half.hdr));
         let at = slot(slots, half.slot)?;
-        if !bytes.is_empty() {
-            slots.write_reply_chunk(half.slot, bytes)?;
+        if !message.bytes.is_empty() {
+            slots.write_reply_chunk(half.slot, &message.bytes)?;
         }
         at.write_reply(half.payload.get(..hdr.len().div_ceil(8)).unwrap_or(&half.payload));
         at.publish_reply(half.hdr, half.word);
         self.calls.end(index, hdr);
         Some(true)
+    }
+}
+
+impl<K> End for Requests<K> {
+    fn may_take(&self) -> bool {
+        self.responder.has_next() || !self.is_idle()
+    }
+
+    /// A request, or where there is none, CANCEL of one.
+    fn take(&mut self, (queue, of_host): (u16, bool), message: &mut Message) -> Option<()> {
+        message.bytes.clear();
+        let Some(found) = self.responder.next(true) else { return self.cancelled((queue, of_host), message) };
+        let at = self.responder.slot(found.slot);
+        let hdr = at.req_hdr();
+        let slots = self.responder.slots();
+        message.second = [0; SECOND_WORDS];
+        if found.slot == 0 && ReqHdr(hdr).has_second_line() {
+            slots.read_second(&mut message.second);
+        }
+        let payload = at.request_words();
+        let half = Half { queue, of_host, header_alone: false, slot: found.slot, hdr, word: found.seq, payload };
+        if let Some((number, len)) = chunk_of(&half, Shape::of_queue(slots)) {
+            message.bytes.resize(len, 0);
+            slots.read_request_chunk(number, &mut message.bytes)?;
+        }
+        self.calls.begin(&half, slots);
+        message.body = Body::Half(half);
+        Some(())
     }
 }
 
@@ -242,13 +264,21 @@ pub(super) struct Replies<K> {
 }
 
 impl<K> Replies<K> {
-    pub(super) fn new(slots: Queue<K>) -> Self {
-        let calls = Calls::new(&slots);
+    // As there.
+    #[inline(never)]
+    pub(super) fn new(slots: &Queue<K>) -> Self
+    where
+        K: Clone,
+    {
+        let calls = Calls::new(slots);
+        let mut slots = slots.clone();
+        // It is there. Without this, its copy were one move.
+        slots.move_cursor(0);
         Self { slots, calls }
     }
 
     /// Publishes a request, or CANCEL in the header of an outstanding one; false: none is. `None`: it does not fit this copy.
-    pub(super) fn put(&mut self, half: &Half, bytes: &[u8]) -> Option<bool> {
+    pub(super) fn put(&mut self, half: &Half, message: &Message) -> Option<bool> {
         let at = slot(&self.slots, half.slot)?;
         if half.header_alone {
             let is_outstanding = self.calls.find(half).is_some();
@@ -258,10 +288,10 @@ impl<K> Replies<K> {
             return Some(is_outstanding);
         }
         if half.slot == 0 && ReqHdr(half.hdr).has_second_line() {
-            self.slots.write_second(bytemuck::cast_slice(&half.second));
+            self.slots.write_second(bytemuck::cast_slice(&message.second));
         }
         if let Some((number, _)) = chunk_of(half, Shape::of_queue(&self.slots)) {
-            self.slots.write_request_chunk(number, &[bytes])?;
+            self.slots.write_request_chunk(number, &[&message.bytes])?;
         }
         if let Some((number, _)) = ticket_of(half, Shape::of_queue(&self.slots)) {
             // Before the request, so that no CANCEL of an earlier call is there (rule 13).
@@ -285,10 +315,15 @@ impl<K> Replies<K> {
     pub(super) fn is_idle(&self) -> bool {
         self.calls.all.is_empty()
     }
+}
 
-    /// The next reply, and its chunk.
-    pub(super) fn take(&mut self, (queue, of_host): (u16, bool), bytes: &mut Vec<u8>) -> Option<Half> {
-        bytes.clear();
+impl<K> End for Replies<K> {
+    fn may_take(&self) -> bool {
+        !self.is_idle()
+    }
+
+    fn take(&mut self, (queue, of_host): (u16, bool), message: &mut Message) -> Option<()> {
+        message.bytes.clear();
         let slots = &self.slots;
         let there = |(index, call): (usize, &Outstanding)| {
             let at = slot(slots, call.slot)?;
@@ -300,11 +335,12 @@ impl<K> Replies<K> {
             && let Ok(len) = usize::try_from(payload[1])
             && len <= slots.rep_chunk_len()
         {
-            bytes.resize(len, 0);
-            slots.read_reply_chunk(number, bytes)?;
+            message.bytes.resize(len, 0);
+            slots.read_reply_chunk(number, &mut message.bytes)?;
         }
         self.calls.end(index, RepHdr(hdr));
-        let second = [0; SECOND_WORDS];
-        Some(Half { queue, of_host, header_alone: false, slot: number, hdr, word, payload, second })
+        message.second = [0; SECOND_WORDS];
+        message.body = Body::Half(Half { queue, of_host, header_alone: false, slot: number, hdr, word, payload });
+        Some(())
     }
 }

@@ -8,8 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::slot::{
-    INLINE_BYTES, INLINE_WORDS, Place, REP_HDR, REQ_HDR, RepHdr, ReqHdr, SECOND_BYTES, SECOND_WORDS, SLOT_BYTES,
-    pair_hdr, pair_seq,
+    INLINE_BYTES, INLINE_WORDS, Place, REP_HDR, REQ_HDR, RepHdr, ReqHdr, SECOND_BYTES, SLOT_BYTES, pair_hdr, pair_seq,
 };
 use hamr_shared_abi::window::{Shared, Window};
 
@@ -216,9 +215,8 @@ impl<M: DrivenMemory> Shadow<M> {
             let chunk = match which {
                 Which::Reply => reply_chunk(rep, payload, d).map(|len| (d.reply_chunk(number), len)),
                 Which::Request => {
-                    let (hdr, word, second) = (req.0, pair_seq(new), [0; SECOND_WORDS]);
-                    let half =
-                        Half { queue: 0, of_host: true, header_alone: false, slot: number, hdr, word, payload, second };
+                    let (hdr, word) = (req.0, pair_seq(new));
+                    let half = Half { queue: 0, of_host: true, header_alone: false, slot: number, hdr, word, payload };
                     if let Some(ticket) = ticket_of(&half, Shape::of(d)).and_then(|(number, _)| d.slot(number)) {
                         // As there: no CANCEL of an earlier call stands in it (rule 13).
                         self.window.word(ticket + REQ_HDR as u64)?.store(hdr);

@@ -13,6 +13,9 @@ use hamr_comm::abi::preamble::word;
 use hamr_comm::abi::window::{DeviceWindow, Window};
 use hamr_comm::am::{Activity, ControlHandoff};
 
+/// The card's number of the program that serves a section beside the host: peer 2, vector 0 (abi §16).
+const SIDE_DOORBELL: u32 = 2 << 16;
+
 /// A board that has started.
 pub(super) struct Running<B> {
     window: Option<DeviceWindow<()>>,
@@ -93,6 +96,15 @@ impl<B: BareBoard> Board for Running<B> {
         // What carries finds it, and notifies the host behind that.
         if !self.is_driver() {
             RUNTIME.notify();
+        }
+    }
+    fn side_doorbell(&self) -> fn() {
+        || {
+            RUNTIME
+                .found()
+                .and_then(|found| found.doorbell.as_ref())
+                .into_iter()
+                .for_each(|d| d.notify_peer(SIDE_DOORBELL))
         }
     }
     #[inline]

@@ -101,6 +101,10 @@ pub trait Board {
     fn logs_to(&mut self, _section: Option<Window<Self::Keep>>) {}
     /// Notifies the host.
     fn notify(&mut self) {}
+    /// What notifies the program that serves a section beside the host (abi §16), from handlers too.
+    fn side_doorbell(&self) -> fn() {
+        || ()
+    }
     /// Can the host notify this board, and does that end [`Self::sleep`]? Otherwise the device only
     /// calls [`Self::idle`].
     fn doorbell(&self) -> bool {

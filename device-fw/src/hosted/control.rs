@@ -20,8 +20,10 @@ use std::vec::Vec;
 /// the second one.
 const HANDSHAKE: &[u8; 8] = b"hamrshm1";
 const WORLD_HANDSHAKE: &[u8; 8] = b"hamrwrl2";
-/// Behind the first: the image drives the window, and has other memory of its own.
+/// Bits behind the first: the image drives the window, and has other memory of its own; the last descriptor is the doorbell of a
+/// program that serves a section beside the host.
 const DRIVES: u32 = 1;
+const HAS_SIDE: u32 = 2;
 /// Between two steps of `alive`.
 const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The same while pings are answered beside a task, which has already run for some time.
@@ -115,6 +117,8 @@ pub(super) struct ControlChannel {
     /// The rank that it is to be, when the window is a world.
     rank: Option<RankId>,
     doorbells: Option<ProcessDoorbells>,
+    /// What it notifies the program by that serves a section beside the host.
+    side_doorbell: Option<OwnedFd>,
     /// Of a rank: what it notifies the ranks by, in their order.
     rank_doorbells: Vec<OwnedFd>,
     /// Likewise: where the launcher says which processes the ranks are.
@@ -138,16 +142,28 @@ impl ControlChannel {
         let window = descriptors.next().ok_or(not_ours("no descriptor"))?;
         // A host that has no doorbells sends the window alone.
         let doorbells = descriptors.next().zip(descriptors.next()).map(|(own, host)| ProcessDoorbells::new(own, host));
+        let is = |flag| rank.is_none() && number & flag != 0;
+        let (drives, side_doorbell) = (is(DRIVES), if is(HAS_SIDE) { descriptors.next_back() } else { None });
         let host_memory = if rank.is_none() { descriptors.next() } else { None };
         let rank_doorbells = descriptors.collect();
-        let drives = rank.is_none() && number == DRIVES;
         let processes = match rank {
             Some(_) => receive(&socket, &mut [0])?.into_iter().next(),
             None => None,
         };
         // The process that made the pair of sockets.
         let process = peer(&socket).ok().and_then(|host| pidfd_open(host.pid?, PidfdFlags::empty()).ok());
-        Ok(Self { socket, process, window, host_memory, drives, rank, doorbells, rank_doorbells, processes })
+        Ok(Self {
+            socket,
+            process,
+            window,
+            host_memory,
+            drives,
+            rank,
+            doorbells,
+            side_doorbell,
+            rank_doorbells,
+            processes,
+        })
     }
 
     /// Puts an empty file in the place of standard input, for a program that may read it and may
@@ -175,6 +191,11 @@ impl ControlChannel {
     /// The doorbells, if the host sent any; once.
     pub(super) fn take_doorbells(&mut self) -> Option<ProcessDoorbells> {
         self.doorbells.take()
+    }
+
+    /// What it notifies the program by that serves a section beside the host; once.
+    pub(super) fn take_side_doorbell(&mut self) -> Option<OwnedFd> {
+        self.side_doorbell.take()
     }
 
     /// What a rank notifies the ranks by, in their order; once.

@@ -110,6 +110,9 @@ impl Board for Process {
             RUNTIME.notify();
         }
     }
+    fn side_doorbell(&self) -> fn() {
+        || RUNTIME.side_doorbell.get().into_iter().for_each(doorbells::notify)
+    }
     fn doorbell(&self) -> bool {
         RUNTIME.doorbells.get().is_some()
     }
@@ -202,6 +205,9 @@ fn start(mut control: ControlChannel, table: Table, config: Config) -> Result<De
     if let Some(doorbells) = control.take_doorbells() {
         // Set here only, and once.
         let _ = RUNTIME.doorbells.set(doorbells);
+    }
+    if let Some(doorbell) = control.take_side_doorbell() {
+        let _ = RUNTIME.side_doorbell.set(doorbell);
     }
     // As above.
     let _ = RUNTIME.rank_doorbells.set(control.take_rank_doorbells());

@@ -43,6 +43,8 @@ pub(super) struct Runtime {
     pub(super) control: ControlHandoff<Arc<Mapping>>,
     /// The doorbells, if the host sent any.
     pub(super) doorbells: OnceLock<ProcessDoorbells>,
+    /// What it notifies the program by that serves a section beside the host.
+    pub(super) side_doorbell: OnceLock<OwnedFd>,
     /// Of a rank: what it notifies the ranks by, in their order.
     pub(super) rank_doorbells: OnceLock<Vec<OwnedFd>>,
     /// The file in which the launcher says which processes the ranks are.
@@ -70,6 +72,7 @@ pub(super) static RUNTIME: Runtime = Runtime {
     handling: AtomicU32::new(0),
     control: ControlHandoff::new(),
     doorbells: OnceLock::new(),
+    side_doorbell: OnceLock::new(),
     rank_doorbells: OnceLock::new(),
     processes: OnceLock::new(),
     rank: OnceLock::new(),

@@ -9,11 +9,12 @@
 //! | READ | | [`Engine::read_segment`] | |
 //! | atomic | | [`Engine::atomic`], once | |
 //!
-//! `qp` is the responder's queue pair; the caller has seen that it is connected and in order. What it sends are bytes of a packet
-//! or memory of this section ([`Source`]), what it reads goes likewise ([`Sink`]). A [`Nak`] says what to answer the requester:
-//! nothing of the segment has happened, and the responder's own request is completed and its queue pair in error, unless it is
-//! [`Nak::NotReady`] or [`Nak::Local`]. A responder over packets keeps the place within a WRITE or READ itself, and the value of
-//! an atomic access for those that ask again; the place within a SEND is in [`Receive`].
+//! `qp` is the responder's queue pair; the caller has seen that it is connected and in order. What it sends are bytes
+//! of a packet or memory of this section ([`Source`]), what it reads goes likewise ([`Sink`]). A [`Nak`] says what to
+//! answer the requester: nothing of the segment has happened, and the responder's own request is completed and its
+//! queue pair in error, unless it is [`Nak::NotReady`] or [`Nak::Local`]. A responder over packets keeps the place
+//! within a WRITE or READ itself, and the value of an atomic access for those that ask again; the place within a SEND
+//! is in [`Receive`].
 //!
 //! A requester over packets has [`Engine::get`] for what it sends, and [`Engine::put`] for what it has read.
 
@@ -28,11 +29,12 @@ use zerocopy::{FromZeros, IntoBytes};
 /// Bytes that are copied at once, so that a long message does not keep the others.
 pub const SLICE: u64 = 256 << 10;
 
-/// Parts of registered memory, one behind the other: what a request names, as a private copy. Keys are looked up at each
-/// segment, so that nothing goes to a region that was deregistered meanwhile.
+/// Parts of registered memory, one behind the other: what a request names, as a private copy. Keys are looked up at
+/// each segment, so that nothing goes to a region that was deregistered meanwhile.
 #[derive(Clone, Copy)]
 pub(super) struct Ranges {
     sges: [Sge; MAX_SEND_SGE],
+    count: u32,
     right: Access,
 }
 
@@ -111,9 +113,14 @@ pub(super) struct Receive {
 impl Ranges {
     /// What local keys name: at most as many as a request has.
     pub(super) fn local(sges: &[Sge], right: Access) -> Self {
-        let mut this = Self { sges: [Sge::default(); MAX_SEND_SGE], right };
-        this.sges.iter_mut().zip(sges).for_each(|(to, sge)| *to = *sge);
-        this
+        let mut all = [Sge::default(); MAX_SEND_SGE];
+        all.iter_mut().zip(sges).for_each(|(to, sge)| *to = *sge);
+        Self { sges: all, count: sges.len() as u32, right }
+    }
+
+    /// The first `count` of these.
+    pub(super) const fn first(sges: [Sge; MAX_SEND_SGE], count: usize, right: Access) -> Self {
+        Self { sges, count: count as u32, right }
     }
 
     /// What a remote key names, for the right that the peer needs.
@@ -122,13 +129,17 @@ impl Ranges {
     }
 
     /// The first of them, which is all of what a remote key names.
-    pub(super) fn first(&self) -> Sge {
+    pub(super) fn whole(&self) -> Sge {
         self.sges[0]
+    }
+
+    fn sges(&self) -> &[Sge] {
+        self.sges.get(..self.count as usize).unwrap_or(&self.sges)
     }
 
     /// Bytes of it.
     pub(super) fn len(&self) -> u64 {
-        self.sges.iter().map(|sge| u64::from(sge.len)).sum()
+        self.sges().iter().map(|sge| u64::from(sge.len)).sum()
     }
 }
 
@@ -165,7 +176,7 @@ impl<K> Engine<K> {
 
     fn parts(&self, ranges: &Ranges) -> Option<[Part; MAX_SEND_SGE]> {
         let mut parts = [Part::default(); MAX_SEND_SGE];
-        for (part, sge) in parts.iter_mut().zip(&ranges.sges) {
+        for (part, sge) in parts.iter_mut().zip(ranges.sges()) {
             *part = self.part(sge, ranges.right)?;
         }
         Some(parts)
@@ -173,11 +184,11 @@ impl<K> Engine<K> {
 
     /// Are all of these there?
     pub(super) fn has(&self, ranges: &Ranges) -> bool {
-        self.parts(ranges).is_some()
+        ranges.sges().iter().all(|sge| self.part(sge, ranges.right).is_some())
     }
 
-    /// Copies `len` bytes to place `at` of `to`: the last one is loaded first and stored last, behind all others, so that who sees
-    /// it sees the rest. Both ends may overlap.
+    /// Copies `len` bytes to place `at` of `to`: the last one is loaded first and stored last, behind all others, so
+    /// that who sees it sees the rest. Both ends may overlap.
     pub(super) fn put(&self, from: &Source<'_>, to: &Ranges, at: u64, len: u64) -> Result<(), Refused> {
         let Some(last) = len.checked_sub(1) else { return Ok(()) };
         let to = self.parts(to).ok_or(Refused::Target)?;
@@ -407,8 +418,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Does an atomic access to the eight bytes that the peer names; the value before it. It is one with all others of this
-    /// adapter, and with the atomic accesses of the device.
+    /// Does an atomic access to the eight bytes that the peer names; the value before it. It is one with all others of
+    /// this adapter, and with the atomic accesses of the device.
     pub(super) fn atomic(&mut self, qp: usize, at: &Ranges, op: AtomicOp<u64>) -> Result<u64, Nak> {
         let part = self.parts(at).map(|parts| rest(&parts, 0)).filter(|part| part.len == size_of::<u64>() as u64);
         let done = match part {
@@ -419,8 +430,8 @@ impl<K> Engine<K> {
         done.map_err(|nak| self.refuse(qp, None, WcStatus::SUCCESS, nak))
     }
 
-    /// Completes the next receive request of a queue pair in error: the one of a message that has not ended, then those of its
-    /// own that no message has taken. False: there is none.
+    /// Completes the next receive request of a queue pair in error: the one of a message that has not ended, then those
+    /// of its own that no message has taken. False: there is none.
     pub(super) fn flush_receive(&mut self, qp: usize) -> bool {
         let taken = self.qp_mut(qp).and_then(|qp| qp.receiving.take());
         let is_own = self.qp(qp).is_some_and(|qp| qp.srq.is_none());

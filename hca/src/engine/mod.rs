@@ -1,7 +1,8 @@
 //! The adapter of one device, without input and output. One thread steps it; nothing here waits.
 //!
-//! What the device writes is copied once, checked, and used from the copy. A device that breaks the rules stops its own queue
-//! pairs and garbles its own memory: every range is checked against a region, every region against the section when it is made.
+//! What the device writes is copied once, checked, and used from the copy. A device that breaks the rules stops its own
+//! queue pairs and garbles its own memory: every range is checked against a region, every region against the section
+//! when it is made.
 
 mod apply;
 #[cfg(test)]
@@ -66,8 +67,8 @@ impl<K> Engine<K> {
         done.err().unwrap_or(Reply::DONE)
     }
 
-    /// A round over all queue pairs: of each so many requests, or bytes, as it may have at once. How many steps were made.
-    /// `now` is in nanoseconds of any clock that does not go back.
+    /// A round over all queue pairs: of each so many requests, or bytes, as it may have at once. How many steps were
+    /// made. `now` is in nanoseconds of any clock that does not go back.
     pub fn round(&mut self, now: u64) -> u32 {
         self.now = now;
         (0..self.queue_pairs.len()).map(|qp| self.serve(qp)).sum()

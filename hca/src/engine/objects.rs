@@ -173,7 +173,8 @@ impl<K> Engine<K> {
         self.set_state(index, if is_datagram { QpState::RTS } else { QpState::INIT });
     }
 
-    /// Completes the request of a message that ends with its queue pair, if it was in a shared receive queue: others are behind it.
+    /// Completes the request of a message that ends with its queue pair, if it was in a shared receive queue: others
+    /// are behind it.
     fn end_message(&mut self, qp: usize) {
         if self.qp(qp).is_some_and(|qp| qp.srq.is_some()) {
             self.flush_receive(qp);
@@ -243,8 +244,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Is there room for the completion of a send of one queue pair, and for that of a receive of another? A queue without has
-    /// overrun, and all its queue pairs are in error.
+    /// Is there room for the completion of a send of one queue pair, and for that of a receive of another? A queue
+    /// without has overrun, and all its queue pairs are in error.
     pub(super) fn has_room(&mut self, sender: Option<usize>, receiver: Option<usize>) -> bool {
         let send_cq = sender.and_then(|qp| Some(self.qp(qp)?.send_cq));
         let receive_cq = receiver.and_then(|qp| Some(self.qp(qp)?.receive_cq));
@@ -283,8 +284,8 @@ impl<K> Engine<K> {
         true
     }
 
-    /// Completes the next send request: its place is free, and its completion, if it has one, is there unless its completion queue
-    /// has overrun.
+    /// Completes the next send request: its place is free, and its completion, if it has one, is there unless its
+    /// completion queue has overrun.
     pub(super) fn complete_send(&mut self, index: usize, id: u64, has_completion: bool, outcome: &Outcome) {
         let Some(qp) = self.qp_mut(index) else { return };
         qp.sent = qp.sent.wrapping_add(1);

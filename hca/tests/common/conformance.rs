@@ -1,8 +1,8 @@
-//! What queue pairs do, on any device: the tests of `rdma-core/tests` (pyverbs) by their names, where they apply. Each row posts and
-//! polls by handlers on the device, and makes and destroys its objects.
+//! What queue pairs do, on any device: the tests of `rdma-core/tests` (pyverbs) by their names, where they apply. Each
+//! row posts and polls by handlers on the device, and makes and destroys its objects.
 //!
-//! Not here: memory windows, extended and raw queue pairs, UC, XRC, on-demand paging, device memory, events of queues, resizing,
-//! `test_atomic_invalid_qp_access` (queue pairs have no rights of their own).
+//! Not here: memory windows, extended and raw queue pairs, UC, XRC, on-demand paging, device memory, events of queues,
+//! resizing, `test_atomic_invalid_qp_access` (queue pairs have no rights of their own).
 
 use super::{SOON, open};
 use hamr::{CallError, Node};

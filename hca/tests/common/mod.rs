@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each binary of tests uses a part")]
 
 use hamr::{Image, Node, Options, Runtime};
-use hamr_verbs::handlers::send_all;
+use hamr_verbs::handlers::{post_one, send_all, send_waiting, set_up_and_send, take_all, wait_for_one};
 use hamr_verbs::host::{Fabric, QpPlan, Region};
 use hamr_verbs::wire::Access;
 use hamr_verbs::{CqId, QpId};
@@ -10,11 +10,9 @@ use rustix::process::{Pid, test_kill_process};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-mod conformance;
+pub(crate) mod conformance;
 #[path = "../../examples/stopped_host.rs"]
 mod stopped_host;
-
-pub(crate) use conformance::conforms;
 
 /// A wait of a test at most.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -79,4 +77,77 @@ pub(crate) fn is_gone(process: u32) -> bool {
         std::thread::sleep(Duration::from_millis(1));
     }
     true
+}
+
+/// Times that the system has counted for a process, 10 ms each.
+fn ticks(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
+    let fields: Vec<_> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+}
+
+/// Less than 1 % of a processor over the time of the look, without work and behind it.
+pub(crate) fn sleeps_without_work(device: &str) {
+    const LOOK: Duration = Duration::from_secs(4);
+    let node = open(device, 1 << 20);
+    let pair = pair(&node);
+    pair.sends(&node, 100);
+    let process = pair.fabric.process().expect("it runs");
+    // It is asleep some 100 microseconds behind the last message; what it counted until here does not matter.
+    std::thread::sleep(Duration::from_millis(500));
+    let before = ticks(process);
+    std::thread::sleep(LOOK);
+    let used = ticks(process) - before;
+    assert!(u128::from(used) * 10 * 100 < LOOK.as_millis(), "{used} ticks of 10 ms in {LOOK:?}");
+    pair.sends(&node, 100);
+}
+
+/// H5, H6: a handler that posts and returns wakes an adapter that sleeps, and one that is about to. Its longest sleep is 100 ms, so
+/// a lost notification is seen as time.
+pub(crate) fn is_woken_by_a_post(device: &str, posts: u64) {
+    let node = open(device, 1 << 20);
+    let pair = pair(&node);
+    let mut late = 0;
+    for number in 0..posts {
+        // From none to some milliseconds: in each phase of its rest.
+        std::thread::sleep(Duration::from_micros(number % 16 * 40 + number % 7 * 1000));
+        let before = pair.fabric.completed(pair.a).expect("its own");
+        let begin = Instant::now();
+        node.sync(post_one::with(pair.a, pair.b, pair.region.id(), number)).expect("room");
+        while pair.fabric.completed(pair.a).expect("its own") == before {
+            assert!(begin.elapsed() < SOON, "message {number}");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        late += u64::from(begin.elapsed() > Duration::from_millis(80));
+        assert_eq!(node.sync(take_all::with(pair.cq)).expect("valid"), Some(2));
+    }
+    // A machine that is busy with something else for so long is rare.
+    assert!(late * 10 <= posts, "{late} of {posts} came by the longest sleep");
+}
+
+/// A task waits for each completion, while device and adapter sleep in turns; one that waits is found by another's message.
+pub(crate) fn waits_for_completions(device: &str, count: u64) {
+    let node = open(device, 1 << 20);
+    let pair = pair(&node);
+    let call = send_waiting::with(pair.a, pair.b, pair.cq, pair.region.id(), count);
+    assert_eq!(node.sync(call).expect("all come"), (0..count).sum::<u64>());
+    let stream = node.stream().expect("a stream");
+    let other = node.stream().expect("a stream");
+    for number in 0..20 {
+        let waits = stream.offload(wait_for_one::with(pair.cq)).expect("a place");
+        std::thread::sleep(Duration::from_millis(number % 3 * 5));
+        other.sync(post_one::with(pair.a, pair.b, pair.region.id(), number)).expect("room");
+        assert_eq!(waits.wait().expect("it comes"), Some(2 * number));
+        while other.sync(take_all::with(pair.cq)).expect("valid") != Some(1) {}
+    }
+}
+
+/// Figure 4 (b) of paper 002: the device asks its host for what it needs.
+pub(crate) fn sets_up_by_itself(device: &str) {
+    let node = open(device, 1 << 20);
+    let fabric = Fabric::open(&node).expect("an adapter");
+    fabric.serve(&node);
+    for _ in 0..3 {
+        assert_eq!(node.sync(set_up_and_send::with(100)).expect("all come"), 4950);
+    }
 }

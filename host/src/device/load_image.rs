@@ -49,6 +49,7 @@ impl Device {
             old.ok_or_else(|| refused(format!("a {} link did not load the image that runs", self.link.kind())))?;
         // Its present image changes nothing: asks whether the link can.
         self.link.set_image(&old).map_err(refused)?;
+        self.link.check_image(&next).map_err(refused)?;
         let epoch = self.epoch.load(Ordering::Acquire);
         let check_epoch = || {
             if self.epoch.load(Ordering::Acquire) == epoch && !self.is_lost() {

@@ -266,7 +266,7 @@ impl Device {
         }
         self.closed.store(true, Ordering::Release);
         self.service.stop();
-        self.side.close();
+        self.side.close_finally();
         HostHandshake::close(self.link.window());
         self.notify(Fence::Full);
         self.stop_finally("closed by this program");

@@ -2,6 +2,7 @@
 //! the window.
 
 use super::Device;
+use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{Queue, Shared, Slot, Window};
 use hamr_comm::am::{SlotAccess, Slots};
@@ -54,7 +55,9 @@ impl Device {
         let live = self.link.window();
         let (copied, layout) = (self.layout.without_heap(), &self.layout);
         let (host, front) = (layout.at_host(), copied.at_host());
-        let front = if host.is_empty() { 0..layout.heap().start } else { 0..front.end - front.start };
+        // Behind the replies, last before the heap, is what an adapter serves.
+        let end = layout.section(SectionKind::VERBS).map_or(layout.heap().start, |verbs| verbs.off);
+        let front = if host.is_empty() { 0..end } else { 0..front.end - front.start };
         let window = Window::private(copied.at_host().end.max(front.end)).share();
         let mut bytes = vec![0; front.end as usize];
         // The device may still be writing replies, and a copy takes the bytes of a slot in any

@@ -91,6 +91,13 @@ pub trait Decorator: Send + Sync {
     fn is_back(&self, limit: Duration) -> Result<(), Option<String>> {
         self.inner().is_back(limit)
     }
+    /// [`Link::check_image`].
+    ///
+    /// # Errors
+    /// The other link's.
+    fn check_image(&self, next: &ImageFile) -> Result<(), String> {
+        self.inner().check_image(next)
+    }
     /// [`Link::set_image`].
     ///
     /// # Errors
@@ -180,6 +187,9 @@ impl<D: Decorator> Link for D {
     }
     fn is_back(&self, limit: Duration) -> Result<(), Option<String>> {
         Decorator::is_back(self, limit)
+    }
+    fn check_image(&self, next: &ImageFile) -> Result<(), String> {
+        Decorator::check_image(self, next)
     }
     fn set_image(&self, image: &ImageFile) -> Result<(), String> {
         Decorator::set_image(self, image)

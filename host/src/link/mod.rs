@@ -142,6 +142,9 @@ pub struct HostEnds {
     pub device: OwnedFd,
     /// Readable when the device's process has ended.
     pub process: Arc<OwnedFd>,
+    /// A socket, readable when the device has notified a program that serves a section beside the host: where it was started with
+    /// one.
+    pub side: Option<OwnedFd>,
 }
 
 /// Waits until the device has left its epoch, which `has_left` says of its window, at most so long.
@@ -233,6 +236,13 @@ pub trait Link: Send + Sync {
     /// It is not; and why, where more is known than that.
     fn is_back(&self, _limit: Duration) -> Result<(), Option<String>> {
         Err(None)
+    }
+    /// May the device run this image in the place of its present one?
+    ///
+    /// # Errors
+    /// The reason why not.
+    fn check_image(&self, _next: &ImageFile) -> Result<(), String> {
+        Ok(())
     }
     /// [`Self::restart`] starts this image from now on. It is made for what the device's last was.
     ///

@@ -51,7 +51,8 @@ impl Side for ChannelSide {
             Frame::Offer(bytes) => (Body::Offer, bytes),
             Frame::State { acknowledged, state, bytes, .. } => (Body::State(acknowledged, state), bytes),
             Frame::Slot(Slot { queue, of_host, header_alone, slot, hdr, word, payload, second, bytes, .. }) => {
-                let half = Half { queue, of_host, header_alone, slot, hdr, word, payload, second };
+                let half = Half { queue, of_host, header_alone, slot, hdr, word, payload };
+                message.second = second;
                 (Body::Half(half), bytes)
             }
             Frame::Word { off, value } => (Body::HostWord(off.into(), value), &[][..]),
@@ -70,13 +71,13 @@ impl Side for ChannelSide {
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
-        let bytes = &message.bytes[..];
+        let (second, bytes) = (message.second, &message.bytes[..]);
         let said;
         let frame = match message.body {
             Body::None => return Ok(()),
             Body::Offer => Frame::Offer(bytes),
             Body::State(acknowledged, state) => Frame::State { acknowledged, state, bytes },
-            Body::Half(Half { queue, of_host, header_alone, slot, hdr, word, payload, second }) => {
+            Body::Half(Half { queue, of_host, header_alone, slot, hdr, word, payload }) => {
                 Frame::Slot(Slot { queue, of_host, header_alone, slot, hdr, word, payload, second, bytes })
             }
             Body::HostWord(off, value) => Frame::Word { off: off.try_into().map_err(|e| lost(&self.peer, e))?, value },

@@ -187,7 +187,7 @@ impl<D: FarSide + 'static> MirrorLink<D> {
 /// The front of a window, as an earlier host has left it.
 fn front(far: &mut impl FarSide, is_released: impl Fn() -> bool, limit: Duration) -> Result<Vec<u8>, Lost> {
     let begin = Instant::now();
-    let mut message = Message { body: Body::Look(0, PREAMBLE_BYTES as u32), bytes: Vec::new() };
+    let mut message = Message { body: Body::Look(0, PREAMBLE_BYTES as u32), ..Message::default() };
     far.put(&message)?;
     far.flush()?;
     loop {

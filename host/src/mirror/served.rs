@@ -15,6 +15,8 @@ pub struct Served<C = DeviceCopy<Shared>> {
     copy: C,
     /// Empty: the device notifies nobody.
     descriptors: Vec<Arc<OwnedFd>>,
+    /// The device runs in its host's waits.
+    runs_in_waits: bool,
     /// How its process has ended; and the host was told.
     end: Option<(String, bool)>,
     /// What the host is to be told of a new start.
@@ -58,7 +60,8 @@ impl<M: DrivenMemory> Served<DrivenCopy<M>> {
 impl<C: DeviceSide> Served<C> {
     fn of(link: Arc<dyn Link>, copy: C, descriptors: Vec<Arc<OwnedFd>>, limit: Duration) -> Self {
         let (end, renewed, was_offered, has_gone) = (None, None, false, Box::new(|| false));
-        Self { link, copy, descriptors, end, renewed, limit, was_offered, has_gone }
+        let runs_in_waits = link.descriptors().is_empty();
+        Self { link, copy, descriptors, runs_in_waits, end, renewed, limit, was_offered, has_gone }
     }
 
     /// For a host of which this says that it has gone.
@@ -90,8 +93,7 @@ impl<C: DeviceSide> Side for Served<C> {
         if self.copy.take(message)? {
             return Ok(true);
         }
-        if self.descriptors.is_empty() {
-            // It may be one that runs in its host's waits.
+        if self.runs_in_waits {
             self.link.wait(0);
             if self.copy.take(message)? {
                 return Ok(true);

@@ -189,6 +189,7 @@ impl Seat<'_> {
             heap_off,
             host_memory: None,
             drives: false,
+            has_side: false,
             cpu,
             start_deadline,
             silence,

@@ -20,6 +20,7 @@ mod order;
 mod sleep;
 mod slots;
 mod turns;
+mod verbs;
 mod worlds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

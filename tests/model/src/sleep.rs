@@ -67,7 +67,7 @@ pub(crate) enum Steps {
 /// One end that polls, sleeps and notifies. `W` is its fence as a notifier, `S` as a waiter.
 pub(crate) struct End {
     pub(crate) own: Arc<Bed>,
-    peer: Arc<Bed>,
+    pub(crate) peer: Arc<Bed>,
     waiter: Waiter,
     notifier: Notifier,
 }

@@ -42,6 +42,7 @@ impl Rig {
             heap_off: layout.heap().start,
             host_memory: None,
             drives: false,
+            has_side: false,
             cpu: None,
             start_deadline: devices::START_TIMEOUT,
             silence: devices::START_TIMEOUT,

@@ -1,7 +1,8 @@
 //! A device that drives its host's memory (abi §15.5) looks at one word, BELL, and at the streams when it has changed. Two threads of the
 //! host publish a request each, in a stream of their own. Behind the publish and a full fence a thread loads DEVICE_WAIT; at an odd value
 //! that was not told yet it counts BELL up, has another fence, loads ASLEEP, and rings the doorbell at an odd value. All words are in
-//! the host's memory. The device's stores are posted in order; its loads push them.
+//! the host's memory. The stores of a thread are in its store buffer until they are there, in order; a fence waits for that. The
+//! device's stores are posted in order; its loads push them.
 
 use crate::states::{Model, STUCK, holds, search};
 
@@ -14,6 +15,13 @@ enum Thread {
     CountsBell,
     LooksAtAsleep,
     Waits,
+}
+
+/// In a thread's store buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Buffered {
+    Request,
+    Bell,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,13 +48,18 @@ struct Without {
     wait_first: bool,
     /// ASLEEP behind the last look at BELL;
     asleep_first: bool,
-    /// a thread counts BELL before it publishes.
+    /// a thread counts BELL before it publishes;
     publish_first: bool,
+    /// it has no fence between the publish and its look at DEVICE_WAIT;
+    first_fence: bool,
+    /// it has none between BELL and its look at ASLEEP.
+    second_fence: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Bell {
     threads: [Thread; THREADS],
+    buffers: [Vec<Buffered>; THREADS],
     /// The host's memory.
     requests: [bool; THREADS],
     replies: [bool; THREADS],
@@ -69,6 +82,7 @@ impl Bell {
     fn new(without: Without) -> Self {
         Self {
             threads: [if without.publish_first { Thread::Checks } else { Thread::Publishes }; THREADS],
+            buffers: Default::default(),
             requests: [false; THREADS],
             replies: [false; THREADS],
             bell: 0,
@@ -87,26 +101,39 @@ impl Bell {
 
     fn thread(&mut self, who: usize, without: Without) -> Option<()> {
         let behind = if without.publish_first { Thread::Publishes } else { Thread::Waits };
+        let is_fenced = self.buffers[who].is_empty();
         self.threads[who] = match self.threads[who] {
             Thread::Publishes => {
-                self.requests[who] = true;
+                self.buffers[who].push(Buffered::Request);
                 if without.publish_first { Thread::Waits } else { Thread::Checks }
             }
+            Thread::Checks if !is_fenced && !without.first_fence => return None,
             Thread::Checks if self.wait & 1 == 1 && self.wait != self.told => {
                 self.told = self.wait;
                 Thread::CountsBell
             }
             Thread::Checks => behind,
             Thread::CountsBell => {
-                self.bell += 1;
+                self.buffers[who].push(Buffered::Bell);
                 Thread::LooksAtAsleep
             }
+            Thread::LooksAtAsleep if !is_fenced && !without.second_fence => return None,
             Thread::LooksAtAsleep => {
                 self.rung |= self.asleep & 1 == 1;
                 behind
             }
             Thread::Waits => return None,
         };
+        Some(())
+    }
+
+    /// The oldest store of a thread is there.
+    fn drain(&mut self, who: usize) -> Option<()> {
+        match *self.buffers[who].first()? {
+            Buffered::Request => self.requests[who] = true,
+            Buffered::Bell => self.bell += 1,
+        }
+        self.buffers[who].remove(0);
         Some(())
     }
 
@@ -181,6 +208,10 @@ impl Model for Bell {
             if next.thread(who, without).is_some() {
                 all.push(next);
             }
+            let mut next = self.clone();
+            if next.drain(who).is_some() {
+                all.push(next);
+            }
         }
         let mut next = self.clone();
         if next.device(without).is_some() {
@@ -216,4 +247,14 @@ fn with_asleep_behind_the_last_look_one_is_not() {
 #[test]
 fn with_bell_before_the_request_one_is_not() {
     without(Without { publish_first: true, ..Without::default() });
+}
+
+#[test]
+fn without_a_fence_behind_the_request_one_is_not() {
+    without(Without { first_fence: true, ..Without::default() });
+}
+
+#[test]
+fn without_a_fence_behind_bell_one_is_not() {
+    without(Without { second_fence: true, ..Without::default() });
 }

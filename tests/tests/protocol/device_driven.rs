@@ -164,6 +164,47 @@ fn what_counts_bell_is_found() {
     }
 }
 
+/// A stream whose next request is always there keeps neither those of others nor the host's words waiting.
+#[test]
+fn a_busy_stream_lets_others_in() {
+    for (busy, other) in [(0, 1), (2, 0), (1, 2)] {
+        let mut rig = Rig::new();
+        let (mut sent, mut done, mut told) = (0, 0, 0);
+        let mut round = |rig: &mut Rig| {
+            while sent - done < 3 {
+                rig.host[busy].submit_ring(ReqHdr::inline(KEY, 0), &[]);
+                sent += 1;
+            }
+            let wait = get(&rig.near, word::DEVICE_WAIT);
+            if std::mem::replace(&mut told, wait) != wait {
+                rig.ring();
+            }
+            rig.driver.step();
+            while let Some(found) = rig.device[busy].next(true) {
+                rig.device[busy].slot(found.slot).publish_reply(RepHdr::inline(Status::OK, 0).0, found.seq);
+            }
+            while done != sent && rig.host[busy].ring_reply(done).is_some() {
+                done += 1;
+            }
+            done
+        };
+        let before = (0..500).map(|_| round(&mut rig)).max();
+        assert!(before > Some(300), "{before:?} in 500 steps");
+        rig.host[other].submit_ring(ReqHdr::inline(KEY, 0), &[]);
+        rig.host[other].submit_ring(ReqHdr::inline(KEY, 0), &[]);
+        for _ in 0..2 {
+            let found = (0..200).any(|_| {
+                round(&mut rig);
+                rig.device[other].next(true).is_some()
+            });
+            assert!(found, "stream {other} beside {busy}");
+        }
+        set(&rig.near, word::HOST_STATE, HostState::CLOSING.0);
+        (0..200).for_each(|_| _ = round(&mut rig));
+        assert_eq!(get(&rig.far, word::HOST_STATE), HostState::CLOSING.0, "beside {busy}");
+    }
+}
+
 #[test]
 fn a_sleeping_host_is_notified_behind_the_reply() {
     let mut rig = Rig::new();

@@ -231,7 +231,6 @@ fn half(random: &mut Random) -> Half {
         hdr: random.number() as u32,
         word: 1 << 24 | random.below(4) as u32,
         payload: std::array::from_fn(|_| any(random, 200)),
-        second: [random.number(); SECOND_WORDS],
     }
 }
 
@@ -252,6 +251,7 @@ fn no_message_of_a_peer_does_more_than_a_slot_may() {
         let heap = rig.layout.heap();
         for _ in 0..300 {
             message.body = Body::Half(half(&mut random));
+            message.second = [random.number(); SECOND_WORDS];
             message.bytes.resize(random.below(300) as usize, 0xEE);
             for outcome in [device.put(&message), host.put(&message)] {
                 refused += u32::from(outcome.is_err());
@@ -282,7 +282,7 @@ fn no_offer_does_more_than_the_window_has_room_for() {
     let mut refused = 0;
     for _ in 0..20_000 {
         let mut device = DeviceCopy::new(Window::private(random.below(2) * WINDOW / 2 + WINDOW / 2).share());
-        let mut message = Message { body: Body::Offer, bytes: sound.bytes.clone() };
+        let mut message = Message { body: Body::Offer, bytes: sound.bytes.clone(), ..Message::default() };
         for _ in 0..random.below(4) {
             let at = random.below(PREAMBLE_BYTES + 256) as usize;
             message.bytes[at] ^= 1 << random.below(8);
@@ -448,7 +448,7 @@ fn looks_are_before_the_heap_and_not_without_number() {
     let mut message = Message::default();
     let mut sound = HostCopy::new(all(&rig.near));
     assert!(sound.take(&mut message).expect("an offer"));
-    let (heap, look) = (rig.layout.heap().start, |body| Message { body, bytes: Vec::new() });
+    let (heap, look) = (rig.layout.heap().start, |body| Message { body, ..Message::default() });
     for (off, len) in [(heap - 4, 8), (heap, 1), (u64::MAX, 2), (0, MOST_LOOK + 1)] {
         let mut device = DeviceCopy::new(Window::private(WINDOW).share());
         device.put(&message).expect("sound");

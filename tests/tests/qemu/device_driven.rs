@@ -5,6 +5,7 @@ use hamr::qemu::{Machine, QemuLauncher};
 use hamr::{Features, Node, Options, Runtime, WaitMode};
 use hamr_tests::devices;
 use hamr_tests_kernels::echo;
+use hamr_tests_kernels::variants::RESETS;
 use std::time::{Duration, Instant};
 
 fn open(machine: &str, options: Options) -> Node {
@@ -40,6 +41,16 @@ mod riscv64 {
     }
 }
 
+mod x86_64 {
+    use super::*;
+
+    fn open(options: Options) -> Node {
+        super::open("x86_64", options)
+    }
+
+    hamr_tests::conformance!(smoke: open);
+}
+
 mod aarch64 {
     use super::*;
 
@@ -48,6 +59,22 @@ mod aarch64 {
     }
 
     hamr_tests::conformance!(smoke: open);
+}
+
+/// Buffers stay with another image: it has its window where the present one has it.
+#[test]
+fn an_image_with_its_window_elsewhere_is_refused_while_the_present_one_runs() {
+    const DEVICE: &str = "qemu:riscv64";
+    let node = open("riscv64", hamr_tests::conformance::options());
+    let buffer = node.buffer(&[7u64; 1000]).expect("room");
+    let epoch = node.info().epoch;
+    let error = node.load_image(&hamr_tests::images::next(DEVICE)).expect_err("it has none").to_string();
+    assert!(error.contains("expected an image with its window at 0x") && !error.contains('\n'), "{error}");
+    assert_eq!((node.sync(echo::with(6u64)).expect("runs"), node.info().epoch), (6, epoch));
+    node.load_image(&devices::variant(DEVICE, RESETS)).expect("it starts");
+    assert_eq!(node.sync(echo::with(7u64)).expect("runs"), 7);
+    assert_ne!(node.info().epoch, epoch);
+    assert_eq!(node.read(buffer.ptr()).expect("there"), [7; 1000]);
 }
 
 /// QEMU's card `edu` copies, in 200 ms for 2 KiB each way.

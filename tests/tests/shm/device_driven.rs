@@ -9,6 +9,7 @@ use hamr_tests::sleeping::used;
 use hamr_tests::{devices, logs};
 use hamr_tests_kernels::crashes::{illegal, null};
 use hamr_tests_kernels::echo;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 fn open(options: Options) -> Node {
@@ -97,6 +98,48 @@ fn a_killed_device_is_lost_and_starts_again() {
         still_works(&node);
         assert_eq!(node.read(buffer.ptr()).expect("there"), [7; 1 << 16]);
     }
+}
+
+/// Whatever ends an epoch, and when: no result is another's, no copy that was taken is lost, and none that was given up comes later.
+#[test]
+fn calls_and_copies_beside_restarts_are_whole() {
+    let node = open(Options { deadline: Some(Duration::from_secs(20)), ..Options::default() });
+    let (ends, taken, begin) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let (node, ends, taken) = (&node, &ends, &taken);
+            scope.spawn(move || {
+                let buffer = node.buffer(&[thread; 700]).expect("room");
+                let is_on = |_: &u64| !ends.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_secs(120);
+                for n in (1000 * thread..).take_while(is_on) {
+                    // Of a copy that has failed, nothing is said.
+                    let known = node.put(&[n; 700], buffer.ptr()).ok().map(|()| n);
+                    if let Ok(back) = node.sync(echo::with(n)) {
+                        assert_eq!(back, n);
+                    }
+                    if let (Some(known), Ok(back)) = (known, node.read(buffer.ptr())) {
+                        assert_eq!(back, [known; 700], "thread {thread}");
+                        taken.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        for round in 0..15 {
+            let before = taken.load(Ordering::Relaxed);
+            hamr_tests::conformance::until("copies go on", || taken.load(Ordering::Relaxed) > before + 20);
+            match round % 3 {
+                0 => {
+                    let pid = node.info().pid.to_string();
+                    std::process::Command::new("kill").args(["-9", &pid]).status().expect("there is such a program");
+                }
+                1 => drop(node.sync(null::with())),
+                _ => {}
+            }
+            hamr_tests::conformance::until("it starts again", || node.restart().is_ok());
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    still_works(&node);
 }
 
 #[test]

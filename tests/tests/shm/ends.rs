@@ -205,6 +205,7 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
         heap_off,
         host_memory: None,
         drives: false,
+        has_side: false,
         cpu: None,
         start_deadline: devices::START_TIMEOUT,
         silence: devices::START_TIMEOUT,

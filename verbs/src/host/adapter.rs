@@ -1,9 +1,8 @@
 //! The adapter's process, and the socket to it.
 
-use super::LIMIT;
 use super::error::FabricError;
 use super::remote::Wire;
-use crate::wire::{Command, FINGERPRINT, GREETING, Greeting, Reply};
+use crate::wire::{Answer, Command, FINGERPRINT, GREETING, Greeting, Question, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -16,7 +15,8 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
 use std::string::ToString;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -25,12 +25,26 @@ const VARIABLE: &str = "HAMR_HCA";
 /// How long it may take to start.
 const START: Duration = Duration::from_secs(5);
 
-/// A process that serves one section. It ends when its socket is closed.
+/// A process that serves one section. It ends when its socket is closed, or its host's process has ended.
 pub(super) struct Adapter {
     socket: OwnedFd,
     pidfd: OwnedFd,
     child: Mutex<Child>,
     id: u32,
+    /// Of the last command.
+    number: AtomicU32,
+}
+
+/// What it is given of a device.
+pub(super) struct Start<'a> {
+    pub(super) memory: &'a OwnedFd,
+    /// A socket that notifies the device, and the one that the device notifies.
+    pub(super) device: &'a OwnedFd,
+    pub(super) doorbell: &'a OwnedFd,
+    /// The section: these bytes from `off` on in the memory.
+    pub(super) off: u64,
+    pub(super) len: u64,
+    pub(super) epoch: u32,
 }
 
 /// The program: beside this one, or beside the folder of a test or example.
@@ -50,26 +64,20 @@ fn check(program: PathBuf) -> Result<PathBuf, FabricError> {
 }
 
 impl Adapter {
-    /// Starts the program over `len` bytes from `off` on in the window's memory.
-    pub(super) fn start(
-        program: &Path,
-        wire: &Wire,
-        memory: &OwnedFd,
-        off: u64,
-        len: u64,
-        epoch: u32,
-    ) -> Result<Self, FabricError> {
+    /// Starts the program; [`Self::greeted`] waits until it serves.
+    pub(super) fn start(program: &Path, wire: &Wire, start: &Start<'_>) -> Result<Self, FabricError> {
         let failed = |why: std::string::String| FabricError::Start { program: program.into(), why };
-        let (ours, theirs) =
+        let (socket, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|e| failed(e.to_string()))?;
+        let Start { memory, device, doorbell, off, len, epoch } = *start;
         let greeting = Greeting { magic: GREETING, fingerprint: FINGERPRINT, off, len, epoch, reserved: 0 };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let descriptors = [memory.as_fd()];
+        let descriptors = [memory.as_fd(), doorbell.as_fd(), device.as_fd()];
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let text = [IoSlice::new(greeting.as_bytes())];
-        rustix::net::sendmsg(&ours, &text, &mut ancillary, SendFlags::NOSIGNAL).map_err(|e| failed(e.to_string()))?;
+        rustix::net::sendmsg(&socket, &text, &mut ancillary, SendFlags::NOSIGNAL).map_err(|e| failed(e.to_string()))?;
         let mut command = Program::new(program);
         command.args(wire.arguments()).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         // Out of the terminal's group, as images are: its signals end the host, and the adapter by that.
@@ -77,46 +85,61 @@ impl Adapter {
         let mut child = hamr_linker::child::start(&mut command).map_err(|e| failed(e.to_string()))?;
         // This end of the pair goes with the command.
         drop(command);
-        let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(pidfd) => pidfd,
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(pidfd) => {
+                let (id, number) = (child.id(), AtomicU32::new(0));
+                Ok(Self { socket, pidfd, child: Mutex::new(child), id, number })
+            }
             Err(e) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(failed(e.to_string()));
+                Err(failed(e.to_string()))
             }
-        };
-        let id = child.id();
-        let this = Self { socket: ours, pidfd, child: Mutex::new(child), id };
-        let begun = this.receive::<Greeting>(START);
-        let why = match begun {
-            Ok(Greeting { magic: GREETING, fingerprint: FINGERPRINT, .. }) => return Ok(this),
+        }
+    }
+
+    /// Waits until it serves.
+    pub(super) fn greeted(&self, program: &Path) -> Result<(), FabricError> {
+        let failed = |why: std::string::String| FabricError::Start { program: program.into(), why };
+        match self.receive::<Greeting>(START) {
+            Ok(Greeting { magic: GREETING, fingerprint: FINGERPRINT, .. }) => Ok(()),
             Ok(Greeting { magic: GREETING, fingerprint: theirs, .. }) => {
-                FabricError::OtherBuild { program: program.into(), ours: FINGERPRINT, theirs }
+                Err(FabricError::OtherBuild { program: program.into(), ours: FINGERPRINT, theirs })
             }
-            Ok(_) => failed("it is another program".into()),
-            Err(e) => failed(e.to_string()),
-        };
-        this.end(Duration::ZERO);
-        Err(why)
+            Ok(_) => Err(failed("it is another program".into())),
+            Err(e) => Err(failed(e.to_string())),
+        }
     }
 
     pub(super) fn id(&self) -> u32 {
         self.id
     }
 
-    /// Asks for something, and waits for the answer.
-    pub(super) fn ask(&self, command: &Command) -> Result<(), FabricError> {
+    /// Asks for something, and waits for the answer, for one thread at a time. An answer that came too late for its question is
+    /// none to the next one.
+    pub(super) fn ask(&self, command: Command, limit: Duration) -> Result<(), FabricError> {
+        let begin = Instant::now();
+        let number = self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let question = Question { number, reserved: 0, command };
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        rustix::net::send(&self.socket, command.as_bytes(), flags).map_err(|_| FabricError::Lost)?;
-        match self.receive::<Reply>(LIMIT)? {
-            Reply::DONE => Ok(()),
-            refused => Err(FabricError::Refused(refused)),
+        match rustix::net::send(&self.socket, question.as_bytes(), flags) {
+            Ok(_) => {}
+            // It has taken none of many for long.
+            Err(Errno::AGAIN) => return Err(FabricError::Late),
+            Err(_) => return Err(FabricError::Lost),
+        }
+        loop {
+            match self.receive::<Answer>(limit.saturating_sub(begin.elapsed()))? {
+                Answer { number: of, .. } if of != number => {}
+                Answer { reply: Reply::DONE, .. } => return Ok(()),
+                Answer { reply, .. } => return Err(FabricError::Refused(reply)),
+            }
         }
     }
 
     /// The next message, of this length.
     fn receive<T: FromBytes + IntoBytes>(&self, limit: Duration) -> Result<T, FabricError> {
-        if !is_readable(&self.socket, limit) {
+        if !is_readable(&self.socket, Some(limit)) {
             return Err(FabricError::Late);
         }
         let mut message = T::new_zeroed();
@@ -124,28 +147,48 @@ impl Adapter {
         if received.is_ok_and(|(bytes, _)| bytes == size_of::<T>()) { Ok(message) } else { Err(FabricError::Lost) }
     }
 
-    /// Ends it: by the end of its socket, and if it has not ended within `limit`, by force. Then it writes nothing any more.
-    pub(super) fn end(self, limit: Duration) {
-        let Self { socket, pidfd, child, .. } = self;
+    /// Asks it to end; what it is asked from now on, or was before, is not answered.
+    pub(super) fn hang_up(&self) {
         // Also where a copy of this process has the socket, too.
-        let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
-        drop(socket);
-        if !is_readable(&pidfd, limit) {
-            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
-            while !is_readable(&pidfd, LIMIT) {}
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
+    /// Ends it: by the end of its socket, and if it has not ended within `grace`, by force, within `limit` in all. True: it writes
+    /// nothing any more.
+    pub(super) fn end(&self, grace: Duration, limit: Duration) -> bool {
+        let begin = Instant::now();
+        self.hang_up();
+        if !is_readable(&self.pidfd, Some(grace.min(limit))) {
+            let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+            if !is_readable(&self.pidfd, Some(limit.saturating_sub(begin.elapsed()))) {
+                return false;
+            }
         }
-        // An error means that this program, or the system for it, has taken its exit status.
-        let _ = child.into_inner().map(|mut child| child.wait());
+        self.reap();
+        true
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn await_end(&self) {
+        is_readable(&self.pidfd, None);
+        self.reap();
+    }
+
+    /// Takes the exit status of one that has ended.
+    fn reap(&self) {
+        // An error means that this program, or the system for it, has taken it.
+        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
     }
 }
 
 /// Is there something to read, or the end, within `limit`?
-fn is_readable(fd: impl AsFd, limit: Duration) -> bool {
+fn is_readable(fd: impl AsFd, limit: Option<Duration>) -> bool {
     let begin = Instant::now();
     loop {
-        let left = limit.saturating_sub(begin.elapsed());
-        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&left)) {
+        let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+        let seconds = |left: Duration| i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+        let left = left.map(|left| Timespec { tv_sec: seconds(left), tv_nsec: left.subsec_nanos().into() });
+        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], left.as_ref()) {
             Err(Errno::INTR) => {}
             found => return found.is_ok_and(|n| n != 0),
         }

@@ -1,4 +1,5 @@
-//! The host's handle of an adapter: starts it beside a device, makes queues and regions, and ends it with the device's epoch.
+//! The host's handle of an adapter: starts it beside a device, makes queues and regions, and ends it with the device's
+//! epoch.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,6 +16,8 @@
 //! ```
 
 mod adapter;
+#[cfg(feature = "commands")]
+pub(crate) mod commands;
 mod error;
 mod remote;
 
@@ -26,14 +29,20 @@ use crate::wire::{
     ARENA, Access, CQ_CI, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_LOG2, Object,
     QpType, RemoteEnd, Reply, SQ_CI, SectionHead, Verb, WORD, word_of,
 };
-use adapter::Adapter;
+use adapter::{Adapter, Start};
 use hamr::Node;
-use hamr::side::{Closer, SideEnds};
+use hamr::side::{Closer, SideEnds, lock_within};
+use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::window::{Shared, Window};
+use rustix::fd::OwnedFd;
+use rustix::net::SendFlags;
+use std::format;
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::string::ToString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use std::vec::Vec;
 use zerocopy::IntoBytes;
@@ -63,7 +72,8 @@ pub struct QpPlan {
 }
 
 impl QpPlan {
-    /// 64 requests of each kind, which complete in one queue; a peer that is not ready is asked without an end, after 0.64 ms.
+    /// 64 requests of each kind, which complete in one queue; a peer that is not ready is asked without an end, after
+    /// 0.64 ms.
     pub const fn new(cq: CqId) -> Self {
         Self {
             send_cq: cq,
@@ -82,26 +92,31 @@ impl QpPlan {
 pub struct Fabric(Arc<Inner>);
 
 struct Inner {
-    state: Mutex<State>,
+    /// What there is of the section; `None` before and behind its adapter's epoch. Who has the lock asks the adapter,
+    /// or uses the section.
+    ends: Mutex<Option<Ends>>,
+    /// Set under that lock, unless [`Self::is_closed`].
+    adapter: OnceLock<Adapter>,
+    /// The device.
+    node: NodeId,
+    is_closed: AtomicBool,
+    has_failed: AtomicBool,
     /// The process that has opened it: a copy of that does nothing to it.
     owner: u32,
-}
-
-/// What there is of the adapter.
-struct State {
-    ends: Option<Ends>,
-    adapter: Option<Adapter>,
-    is_closed: bool,
 }
 
 /// What the device has opened.
 struct Ends {
     section: Window<Shared>,
+    /// A socket that notifies the device.
+    device: OwnedFd,
     off: u64,
     node: u16,
     epoch: u16,
     /// Of its wire.
     address: Option<Ipv4Addr>,
+    /// Handlers were told that it serves.
+    is_attached: bool,
     /// Arena that is used.
     used: u64,
     /// Objects by kind, index and generation.
@@ -109,8 +124,8 @@ struct Ends {
     keys: RandomState,
 }
 
-/// A place for objects. The memory of one that was destroyed is used again for one of its kind and index only, so that it has
-/// another tag; that of a region, which has no tags, not in this epoch.
+/// A place for objects. The memory of one that was destroyed is used again for one of its kind and index only, so that
+/// it has another tag; that of a region, which has no tags, not in this epoch.
 struct Place {
     object: Object,
     bytes: u64,
@@ -118,11 +133,12 @@ struct Place {
 }
 
 impl Fabric {
-    /// Starts an adapter beside a device, which has [`hamr::Options::verbs`] bytes for it: once in an epoch. It is the program that
-    /// `HAMR_HCA` names, else `hamr-hca` beside this one.
+    /// Starts an adapter beside a device, which has [`hamr::Options::verbs`] bytes for it: once in an epoch. It is the
+    /// program that `HAMR_HCA` names, else `hamr-hca` beside this one.
     ///
     /// # Errors
-    /// The device can have none, with the reason; the adapter does not start, or is of another build.
+    /// The device can have none, with the reason; the adapter does not start, or is of another build. Then it may be
+    /// tried again.
     pub fn open(node: &Node) -> Result<Self, FabricError> {
         Self::open_with(node, &Wire::Own)
     }
@@ -132,37 +148,24 @@ impl Fabric {
     /// # Errors
     /// As of [`Self::open`]; the adapter cannot have the wire, and says why on standard error.
     pub fn open_with(node: &Node, wire: &Wire) -> Result<Self, FabricError> {
-        // Before the epoch's one adapter is used up.
         let program = adapter::program()?;
         let inner = Arc::new(Inner {
-            state: Mutex::new(State { ends: None, adapter: None, is_closed: false }),
+            ends: Mutex::new(None),
+            adapter: OnceLock::new(),
+            node: NodeId(node.info().node),
+            is_closed: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             owner: std::process::id(),
         });
-        let SideEnds { section, memory, off, node, epoch } = node.open_side(inner.clone())?;
-        // A closer that comes first finds nothing to close, and this finds that it is closed.
-        let mut state = inner.lock(LIMIT)?;
-        if state.is_closed {
-            return Err(FabricError::Lost);
+        let ends = node.open_side(inner.clone())?;
+        let this = Self(inner);
+        // Nothing is locked while the program starts: a closer ends it meanwhile.
+        let started = this.0.start(&program, wire, ends).and_then(|adapter| adapter.greeted(&program));
+        let attached = started.and_then(|()| this.0.attach());
+        if attached.is_err() {
+            this.0.has_failed.store(this.0.close(LIMIT), Ordering::Release);
         }
-        section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
-        section.word(FABRIC_EPOCH)?.store(epoch.0);
-        let len = section.len();
-        let adapter = Adapter::start(&program, wire, &memory, off, len, epoch.0)?;
-        section.word(FABRIC_STATE)?.publish(FabricState::ATTACHED.0);
-        let (node, epoch) = (node.0, epoch.0 as u16);
-        let ends = Ends {
-            section,
-            off,
-            node,
-            epoch,
-            used: ARENA,
-            address: wire.address(),
-            places: Vec::new(),
-            keys: RandomState::new(),
-        };
-        (state.ends, state.adapter) = (Some(ends), Some(adapter));
-        drop(state);
-        Ok(Self(inner))
+        attached.map(|()| this)
     }
 
     /// Makes a region of so many zeros.
@@ -170,12 +173,8 @@ impl Fabric {
     /// # Errors
     /// No room; rights of peers to write without [`Access::LOCAL_WRITE`]; the adapter is lost.
     pub fn region(&self, bytes: u64, access: Access) -> Result<Region, FabricError> {
-        self.create(Kind::REGION, bytes, |ends, base| {
-            // The address is the place, so that both are equal modulo any alignment.
-            let key = (ends.keys.hash_one((base.index, base.generation)) as u32) << 8;
-            Ok(Object { len: bytes, iova: base.off, lkey: key | u32::from(base.index), access, ..base })
-        })
-        .map(|(id, object)| Region { inner: self.0.clone(), id: id.into(), object })
+        let (id, object) = self.0.region(bytes, access, LIMIT)?;
+        Ok(Region { inner: self.0.clone(), id: id.into(), object })
     }
 
     /// Makes a completion queue in which so many completions may wait.
@@ -183,14 +182,7 @@ impl Fabric {
     /// # Errors
     /// None, or more than 511; no room; the adapter is lost.
     pub fn completion_queue(&self, entries: u32) -> Result<CqId, FabricError> {
-        // One more is for a handler that was ended before it said that it has taken one.
-        let entries = if entries == 0 { 0 } else { entries.saturating_add(1) };
-        let log2 = log2_of(entries, "completions of a queue")?;
-        let made = self.create(Kind::COMPLETION_QUEUE, LINE << log2, |ends, base| {
-            ends.section.word(word_of(CQ_CI, base.index))?.store(0);
-            Ok(Object { log2, ..base })
-        });
-        made.map(|(id, _)| id.into())
+        self.0.completion_queue(entries, LIMIT)
     }
 
     /// Makes a shared receive queue of so many requests, from which queue pairs can take.
@@ -199,7 +191,8 @@ impl Fabric {
     /// None, or more than 512; no room; the adapter is lost.
     pub fn shared_receive_queue(&self, receives: u32) -> Result<SrqId, FabricError> {
         let log2 = log2_of(receives, "requests of a queue")?;
-        let made = self.create(Kind::SHARED_RECEIVE_QUEUE, LINE << log2, |_, base| Ok(Object { log2, ..base }));
+        let of = (Kind::SHARED_RECEIVE_QUEUE, LINE << log2);
+        let made = self.0.create(of, LIMIT, |_, base| Ok(Object { log2, ..base }));
         made.map(|(id, _)| id.into())
     }
 
@@ -208,50 +201,26 @@ impl Fabric {
     /// # Errors
     /// More than 512 requests; no room; a queue of another adapter; the adapter is lost.
     pub fn queue_pair(&self, plan: &QpPlan) -> Result<QpId, FabricError> {
-        let log2 = log2_of(plan.sends, "requests of a queue")?;
-        let receive_log2 = if plan.srq.is_some() { 0 } else { log2_of(plan.receives, "requests of a queue")? };
-        let rnr_retry = plan.rnr_retry.unwrap_or(Object::FOR_EVER);
-        for (what, most, wanted) in [("rnr_retry", 6, plan.rnr_retry.unwrap_or(0)), ("rnr_timer", 31, plan.rnr_timer)] {
-            if u64::from(wanted) > most {
-                return Err(FabricError::Limit { what, most, wanted: wanted.into() });
-            }
-        }
-        let sends = (2 * LINE) << log2;
-        let bytes = sends + if plan.srq.is_some() { 0 } else { LINE << receive_log2 };
-        let made = self.create(Kind::QUEUE_PAIR, bytes, |ends, base| {
-            for cq in [plan.send_cq, plan.receive_cq] {
-                ends.live(Kind::COMPLETION_QUEUE, cq.name())?;
-            }
-            if let Some(srq) = plan.srq {
-                ends.live(Kind::SHARED_RECEIVE_QUEUE, srq.name())?;
-            }
-            let (qp_number, srq) = (ends.qp_number(base.index), plan.srq.map_or(0, |srq| srq.index() + 1));
-            let receive_off = if srq == 0 { base.off + sends } else { 0 };
-            // Less than 64, both.
-            let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
-            let rnr_timer = plan.rnr_timer;
-            let (qp_type, lkey) = plan.qkey.map_or((QpType::RC, 0), |qkey| (QpType::UD, qkey));
-            let base = Object { qp_type, lkey, qp_number, srq, rnr_retry, rnr_timer, ..base };
-            Ok(Object { log2, receive_log2, receive_off, send_cq, receive_cq, ..base })
-        });
-        made.map(|(id, _)| id.into())
+        self.0.queue_pair(plan, LIMIT)
     }
 
-    /// Takes a queue pair back to its beginning: not connected, its requests and their completions that were not taken are of no
-    /// effect. Its id is another one from now on.
+    /// Takes a queue pair back to its beginning: not connected, its requests and their completions that were not taken
+    /// are of no effect. Its id is another one from now on.
     ///
     /// # Errors
     /// It is of another adapter, or was reset 65,534 times; the adapter is lost.
     pub fn reset(&self, qp: QpId) -> Result<QpId, FabricError> {
-        self.0.with(|ends, adapter| {
+        self.0.with(LIMIT, |ends, adapter| {
             let place = ends.live(Kind::QUEUE_PAIR, qp.name())?;
             let &Place { object, bytes, .. } = ends.places.get(place).ok_or(FabricError::Foreign)?;
             let limit = FabricError::Limit { what: "resets", most: u64::from(u16::MAX) - 1, wanted: u16::MAX.into() };
             let generation = object.generation.checked_add(1).ok_or(limit)?;
             let object = Object { generation, ..object };
+            // The entries there have another tag.
+            let done = adapter(Command { verb: Verb::RESET, peer: 0, object, remote: RemoteEnd::default() });
+            ends.settle(place, done)?;
             ends.forget(&object)?;
             ends.section.zero(object.off, bytes)?;
-            adapter.ask(&Command { verb: Verb::RESET, peer: 0, object, remote: RemoteEnd::default() })?;
             ends.tell(place, object).map(Into::into)
         })
     }
@@ -261,10 +230,10 @@ impl Fabric {
     /// # Errors
     /// It is of another adapter; the adapter is lost.
     pub fn set_error(&self, qp: QpId) -> Result<(), FabricError> {
-        self.0.with(|ends, adapter| {
+        self.0.with(LIMIT, |ends, adapter| {
             ends.live(Kind::QUEUE_PAIR, qp.name())?;
             let object = Object { index: qp.index(), ..Object::default() };
-            adapter.ask(&Command { verb: Verb::FAIL, peer: 0, object, remote: RemoteEnd::default() })
+            adapter(Command { verb: Verb::FAIL, peer: 0, object, remote: RemoteEnd::default() })
         })
     }
 
@@ -297,13 +266,7 @@ impl Fabric {
     /// # Errors
     /// One of them is connected, or of another adapter; the adapter is lost.
     pub fn connect(&self, a: QpId, b: QpId) -> Result<(), FabricError> {
-        self.0.with(|ends, adapter| {
-            for qp in [a, b] {
-                ends.live(Kind::QUEUE_PAIR, qp.name())?;
-            }
-            let object = Object { index: a.index(), ..Object::default() };
-            adapter.ask(&Command { verb: Verb::CONNECT, peer: b.index().into(), object, remote: RemoteEnd::default() })
-        })
+        self.0.connect(a, b, LIMIT)
     }
 
     /// Requests to send that the adapter has completed of a queue pair, modulo 2^32.
@@ -311,16 +274,16 @@ impl Fabric {
     /// # Errors
     /// It is of another adapter.
     pub fn completed(&self, qp: QpId) -> Result<u32, FabricError> {
-        let state = self.0.lock(LIMIT)?;
-        let ends = state.ends.as_ref().ok_or(FabricError::Lost)?;
+        let ends = self.0.lock(LIMIT)?;
+        let ends = ends.as_ref().ok_or(FabricError::Lost)?;
         ends.live(Kind::QUEUE_PAIR, qp.name())?;
         Ok(ends.section.word(word_of(SQ_CI, qp.index()))?.load())
     }
 
     /// Where the section is in the window's memory, for programs that look at it from outside.
     pub fn section(&self) -> Option<Range<u64>> {
-        let state = self.0.lock(LIMIT).ok()?;
-        state.ends.as_ref().map(|ends| ends.off..ends.off + ends.section.len())
+        let ends = self.0.lock(LIMIT).ok()?;
+        ends.as_ref().map(|ends| ends.off..ends.off + ends.section.len())
     }
 
     /// The adapter's process.
@@ -328,29 +291,14 @@ impl Fabric {
     /// # Errors
     /// It was ended.
     pub fn process(&self) -> Result<u32, FabricError> {
-        self.0.with(|_, adapter| Ok(adapter.id()))
-    }
-
-    /// Has the adapter made an object over so many zeros, and then tells handlers of it.
-    fn create(
-        &self,
-        kind: Kind,
-        bytes: u64,
-        plan: impl FnOnce(&Ends, Object) -> Result<Object, FabricError>,
-    ) -> Result<(Name, Object), FabricError> {
-        self.0.with(|ends, adapter| {
-            let place = ends.place(kind, bytes)?;
-            let base = ends.places.get(place).map(|place| place.object).unwrap_or_default();
-            let object = plan(ends, base)?;
-            adapter.ask(&Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() })?;
-            Ok((ends.tell(place, object)?, object))
-        })
+        let adapter = self.0.adapter.get().filter(|_| !self.0.is_closed());
+        adapter.map(Adapter::id).ok_or(FabricError::Lost)
     }
 }
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.close(2 * LIMIT);
     }
 }
 
@@ -375,7 +323,8 @@ impl Ends {
         Ok(std::mem::replace(&mut self.used, end.ok_or(limit)?))
     }
 
-    /// The place of a new object over so many zeros, which is not live yet: its kind, index, generation and memory are set.
+    /// The place of a new object over so many zeros, which is not live yet: its kind, index, generation and memory are
+    /// set.
     fn place(&mut self, kind: Kind, bytes: u64) -> Result<usize, FabricError> {
         let of_kind = self.places.iter().filter(|place| place.object.kind == kind).count();
         let can_be_next =
@@ -427,6 +376,18 @@ impl Ends {
         Ok(Name { index, generation, node: self.node, epoch: self.epoch })
     }
 
+    /// Behind an answer that has not come the adapter may do what it was asked for, or not: nobody uses the place again.
+    fn settle(&mut self, at: usize, done: Result<(), FabricError>) -> Result<(), FabricError> {
+        if matches!(done, Err(FabricError::Late))
+            && let Some(place) = self.places.get_mut(at)
+        {
+            (place.is_live, place.object.generation) = (false, u16::MAX);
+            let object = place.object;
+            self.forget(&object)?;
+        }
+        done
+    }
+
     /// Has handlers find no object in a place.
     fn forget(&self, object: &Object) -> Result<(), FabricError> {
         let off = object.kind.place(object.index).ok_or(FabricError::Foreign)?;
@@ -440,69 +401,240 @@ impl Inner {
         std::process::id() == self.owner
     }
 
-    fn lock(&self, limit: Duration) -> Result<MutexGuard<'_, State>, FabricError> {
+    fn region(&self, bytes: u64, access: Access, limit: Duration) -> Result<(Name, Object), FabricError> {
+        self.create((Kind::REGION, bytes), limit, |ends, base| {
+            // The address is the place, so that both are equal modulo any alignment.
+            let key = (ends.keys.hash_one((base.index, base.generation)) as u32) << 8;
+            Ok(Object { len: bytes, iova: base.off, lkey: key | u32::from(base.index), access, ..base })
+        })
+    }
+
+    fn completion_queue(&self, entries: u32, limit: Duration) -> Result<CqId, FabricError> {
+        // One more is for a handler that was ended before it said that it has taken one.
+        let entries = if entries == 0 { 0 } else { entries.saturating_add(1) };
+        let log2 = log2_of(entries, "completions of a queue")?;
+        let made = self.create((Kind::COMPLETION_QUEUE, LINE << log2), limit, |ends, base| {
+            ends.section.word(word_of(CQ_CI, base.index))?.store(0);
+            Ok(Object { log2, ..base })
+        });
+        made.map(|(id, _)| id.into())
+    }
+
+    fn queue_pair(&self, plan: &QpPlan, limit: Duration) -> Result<QpId, FabricError> {
+        let log2 = log2_of(plan.sends, "requests of a queue")?;
+        let receive_log2 = if plan.srq.is_some() { 0 } else { log2_of(plan.receives, "requests of a queue")? };
+        let rnr_retry = plan.rnr_retry.unwrap_or(Object::FOR_EVER);
+        for (what, most, wanted) in [("rnr_retry", 6, plan.rnr_retry.unwrap_or(0)), ("rnr_timer", 31, plan.rnr_timer)] {
+            if u64::from(wanted) > most {
+                return Err(FabricError::Limit { what, most, wanted: wanted.into() });
+            }
+        }
+        let sends = (2 * LINE) << log2;
+        let bytes = sends + if plan.srq.is_some() { 0 } else { LINE << receive_log2 };
+        let made = self.create((Kind::QUEUE_PAIR, bytes), limit, |ends, base| {
+            for cq in [plan.send_cq, plan.receive_cq] {
+                ends.live(Kind::COMPLETION_QUEUE, cq.name())?;
+            }
+            if let Some(srq) = plan.srq {
+                ends.live(Kind::SHARED_RECEIVE_QUEUE, srq.name())?;
+            }
+            let (qp_number, srq) = (ends.qp_number(base.index), plan.srq.map_or(0, |srq| srq.index() + 1));
+            let receive_off = if srq == 0 { base.off + sends } else { 0 };
+            // Less than 64, both.
+            let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
+            let rnr_timer = plan.rnr_timer;
+            let (qp_type, lkey) = plan.qkey.map_or((QpType::RC, 0), |qkey| (QpType::UD, qkey));
+            let base = Object { qp_type, lkey, qp_number, srq, rnr_retry, rnr_timer, ..base };
+            Ok(Object { log2, receive_log2, receive_off, send_cq, receive_cq, ..base })
+        });
+        made.map(|(id, _)| id.into())
+    }
+
+    fn connect(&self, a: QpId, b: QpId, limit: Duration) -> Result<(), FabricError> {
+        self.with(limit, |ends, adapter| {
+            for qp in [a, b] {
+                ends.live(Kind::QUEUE_PAIR, qp.name())?;
+            }
+            let object = Object { index: a.index(), ..Object::default() };
+            adapter(Command { verb: Verb::CONNECT, peer: b.index().into(), object, remote: RemoteEnd::default() })
+        })
+    }
+
+    /// Has the adapter made an object over so many zeros, and then tells handlers of it.
+    fn create(
+        &self,
+        (kind, bytes): (Kind, u64),
+        limit: Duration,
+        plan: impl FnOnce(&Ends, Object) -> Result<Object, FabricError>,
+    ) -> Result<(Name, Object), FabricError> {
+        self.with(limit, |ends, adapter| {
+            let place = ends.place(kind, bytes)?;
+            let base = ends.places.get(place).map(|place| place.object).unwrap_or_default();
+            let object = plan(ends, base)?;
+            let done = adapter(Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() });
+            ends.settle(place, done)?;
+            Ok((ends.tell(place, object)?, object))
+        })
+    }
+
+    /// Is it the adapter of this device?
+    #[cfg(feature = "commands")]
+    fn is_of(&self, node: NodeId) -> bool {
+        self.node == node
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    fn lock(&self, limit: Duration) -> Result<MutexGuard<'_, Option<Ends>>, FabricError> {
         if !self.is_here() {
             return Err(FabricError::Lost);
         }
-        let begin = Instant::now();
-        loop {
-            match self.state.try_lock() {
-                Ok(state) => return Ok(state),
-                Err(TryLockError::Poisoned(state)) => return Ok(state.into_inner()),
-                Err(TryLockError::WouldBlock) if begin.elapsed() >= limit => return Err(FabricError::Late),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(100)),
+        lock_within(&self.ends, limit).ok_or(FabricError::Late)
+    }
+
+    /// Starts the program, and a thread that waits for its end.
+    fn start(
+        self: &Arc<Self>,
+        program: &std::path::Path,
+        wire: &Wire,
+        side: SideEnds,
+    ) -> Result<&Adapter, FabricError> {
+        let SideEnds { section, memory, off, node, epoch, device, doorbell } = side;
+        let mut ends = self.lock(LIMIT)?;
+        // A closer that came first has found nothing to end.
+        if self.is_closed() {
+            return Err(FabricError::Lost);
+        }
+        section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
+        section.word(FABRIC_EPOCH)?.store(epoch.0);
+        let start =
+            Start { memory: &memory, device: &device, doorbell: &doorbell, off, len: section.len(), epoch: epoch.0 };
+        let started = Adapter::start(program, wire, &start)?;
+        let adapter = self.adapter.get_or_init(|| started);
+        let (node, epoch) = (node.0, epoch.0 as u16);
+        let (used, is_attached, address) = (ARENA, false, wire.address());
+        let (places, keys) = (Vec::new(), RandomState::new());
+        *ends = Some(Ends { section, device, off, node, epoch, address, is_attached, used, places, keys });
+        drop(ends);
+        let this = self.clone();
+        let watch = move || {
+            this.adapter.get().into_iter().for_each(Adapter::await_end);
+            this.has_ended();
+        };
+        let thread = std::thread::Builder::new().name("hamr-hca-watch".to_string()).spawn(watch);
+        let why = |e: std::io::Error| format!("starting the thread that watches it: {e}");
+        thread.map_err(|e| FabricError::Start { program: program.into(), why: why(e) })?;
+        Ok(adapter)
+    }
+
+    /// It serves: handlers may use it from now on.
+    fn attach(&self) -> Result<(), FabricError> {
+        let mut ends = self.lock(LIMIT)?;
+        match ends.as_mut().filter(|_| !self.is_closed()) {
+            None => Err(FabricError::Lost),
+            Some(ends) => {
+                ends.is_attached = true;
+                ends.section.word(FABRIC_STATE)?.publish(FabricState::ATTACHED.0);
+                Ok(())
             }
         }
     }
 
-    /// Asks the adapter for something. One that does not answer in time is ended: its answer would be taken for another's.
-    fn with<R>(&self, ask: impl FnOnce(&mut Ends, &Adapter) -> Result<R, FabricError>) -> Result<R, FabricError> {
-        let mut state = self.lock(LIMIT)?;
-        let State { ends: Some(ends), adapter: Some(adapter), .. } = &mut *state else { return Err(FabricError::Lost) };
-        let done = ask(ends, adapter);
-        if matches!(done, Err(FabricError::Late | FabricError::Lost)) {
-            state.end(Duration::ZERO);
+    /// Asks the adapter for something, within `limit`, the wait for other threads included. One that does not answer within
+    /// [`LIMIT`] is ended.
+    fn with<R>(
+        &self,
+        limit: Duration,
+        ask: impl FnOnce(&mut Ends, &dyn Fn(Command) -> Result<(), FabricError>) -> Result<R, FabricError>,
+    ) -> Result<R, FabricError> {
+        let begin = Instant::now();
+        let mut ends = self.lock(limit)?;
+        let adapter = self.adapter.get().filter(|_| !self.is_closed()).ok_or(FabricError::Lost)?;
+        let given = ends.as_mut().ok_or(FabricError::Lost)?;
+        let left = limit.saturating_sub(begin.elapsed());
+        let done = ask(given, &|command| adapter.ask(command, left));
+        let is_lost = match done {
+            Err(FabricError::Late) => left >= LIMIT / 2,
+            Err(FabricError::Lost) => true,
+            _ => false,
+        };
+        if is_lost {
+            self.end(&mut ends, adapter, Duration::ZERO, LIMIT);
         }
         done
     }
 
     fn destroy(&self, kind: Kind, name: Name) -> Result<(), FabricError> {
-        self.with(|ends, adapter| {
+        self.with(LIMIT, |ends, adapter| {
             let at = ends.live(kind, name)?;
             let object = Object { kind, index: name.index, ..Object::default() };
-            adapter.ask(&Command { verb: Verb::DESTROY, peer: 0, object, remote: RemoteEnd::default() })?;
+            let done = adapter(Command { verb: Verb::DESTROY, peer: 0, object, remote: RemoteEnd::default() });
+            ends.settle(at, done)?;
             if let Some(place) = ends.places.get_mut(at) {
                 place.is_live = false;
             }
             ends.forget(&object)
         })
     }
+
+    /// Ends the adapter, which has so long to end by itself; then handlers find it lost. False: not within `limit`.
+    fn end(&self, ends: &mut Option<Ends>, adapter: &Adapter, grace: Duration, limit: Duration) -> bool {
+        self.is_closed.store(true, Ordering::Release);
+        let has_ended = adapter.end(grace, limit);
+        if has_ended && let Some(ends) = ends {
+            ends.tell_lost();
+        }
+        has_ended
+    }
+
+    /// It has ended, by itself or not.
+    fn has_ended(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let ends = lock_within(&self.ends, Duration::MAX);
+        if let Some(Some(ends)) = ends.as_deref() {
+            ends.tell_lost();
+        }
+    }
 }
 
-impl State {
-    /// Ends the adapter, which has so long to end by itself; then handlers find it lost.
-    fn end(&mut self, limit: Duration) {
-        self.is_closed = true;
-        if let Some(adapter) = self.adapter.take() {
-            adapter.end(limit);
-        }
-        if let Some(ends) = &self.ends
-            && let Ok(word) = ends.section.word(FABRIC_STATE)
+impl Ends {
+    /// The adapter writes nothing any more: handlers find that, also of a device that sleeps.
+    fn tell_lost(&self) {
+        if self.is_attached
+            && let Ok(word) = self.section.word(FABRIC_STATE)
         {
             word.publish(FabricState::LOST.0);
+            // Always, so that no fence is needed. An error means that the device is being notified already, or gone.
+            let _ = rustix::net::send(&self.device, &1_u64.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
     }
 }
 
 impl Closer for Inner {
-    fn close(&self) {
+    fn close(&self, limit: Duration) -> bool {
         if !self.is_here() {
-            return;
+            return true;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.end(LIMIT);
-        // The next epoch has the section.
-        state.ends = None;
+        let begin = Instant::now();
+        let left = || limit.saturating_sub(begin.elapsed());
+        self.is_closed.store(true, Ordering::Release);
+        // Who asks it something has the lock, and stops at that.
+        self.adapter.get().into_iter().for_each(Adapter::hang_up);
+        let Some(mut ends) = lock_within(&self.ends, limit) else { return false };
+        // Under the lock it is there, or never will be.
+        let has_ended =
+            self.adapter.get().is_none_or(|adapter| self.end(&mut ends, adapter, LIMIT.min(left() / 2), left()));
+        if has_ended {
+            // The next epoch has the section.
+            *ends = None;
+        }
+        has_ended
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
     }
 }
 
@@ -524,8 +656,8 @@ impl Region {
         Remote { addr: self.object.iova, rkey: self.object.lkey }.at(at)
     }
 
-    /// Ends the region: when this returns, no adapter accesses it any more, and handlers find it stale. Its memory is not used
-    /// for another one in this epoch, because a handler may be about to copy.
+    /// Ends the region: when this returns, no adapter accesses it any more, and handlers find it stale. Its memory is
+    /// not used for another one in this epoch, because a handler may be about to copy.
     ///
     /// # Errors
     /// Its adapter is closed.
@@ -559,7 +691,7 @@ impl Region {
         if wanted > self.object.len {
             return Err(FabricError::Limit { what: "bytes of the region", most: self.object.len, wanted });
         }
-        let state = self.inner.lock(LIMIT)?;
-        copy(&state.ends.as_ref().ok_or(FabricError::Lost)?.section, self.object.off + at)
+        let ends = self.inner.lock(LIMIT)?;
+        copy(&ends.as_ref().ok_or(FabricError::Lost)?.section, self.object.off + at)
     }
 }

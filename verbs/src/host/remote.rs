@@ -152,7 +152,7 @@ impl Fabric {
     /// # Errors
     /// No room; this adapter has no wire; it is lost.
     pub fn address_handle(&self, of: Ipv4Addr) -> Result<AhId, FabricError> {
-        let made = self.create(Kind::ADDRESS_HANDLE, 0, |ends, base| {
+        let made = self.0.create((Kind::ADDRESS_HANDLE, 0), LIMIT, |ends, base| {
             ends.address.ok_or(FabricError::NoWire)?;
             Ok(Object { iova: u32::from(of).into(), ..base })
         });
@@ -172,8 +172,8 @@ impl Fabric {
     /// # Errors
     /// It is of another adapter; this one has no wire ([`FabricError::NoWire`]).
     pub fn endpoint(&self, qp: QpId) -> Result<Endpoint, FabricError> {
-        let state = self.0.lock(LIMIT)?;
-        let ends = state.ends.as_ref().ok_or(FabricError::Lost)?;
+        let ends = self.0.lock(LIMIT)?;
+        let ends = ends.as_ref().ok_or(FabricError::Lost)?;
         ends.live(Kind::QUEUE_PAIR, qp.name())?;
         let address = ends.address.ok_or(FabricError::NoWire)?;
         Ok(Endpoint { address, qp_number: ends.qp_number(qp.index()), psn: ends.psn(qp) })
@@ -185,7 +185,7 @@ impl Fabric {
     /// # Errors
     /// It is connected, or of another adapter; this one has no wire; the path cannot be; the adapter is lost.
     pub fn connect_remote(&self, qp: QpId, with: &Endpoint, path: &Path) -> Result<(), FabricError> {
-        self.0.with(|ends, adapter| {
+        self.0.with(LIMIT, |ends, adapter| {
             ends.live(Kind::QUEUE_PAIR, qp.name())?;
             ends.address.ok_or(FabricError::NoWire)?;
             let (address, own_psn) = (with.address.octets(), ends.psn(qp));
@@ -193,7 +193,7 @@ impl Fabric {
             let &Endpoint { qp_number, psn, .. } = with;
             let remote = RemoteEnd { address, qp_number, psn, own_psn, mtu, timeout, retry, reserved: 0 };
             let object = Object { index: qp.index(), ..Object::default() };
-            adapter.ask(&Command { verb: Verb::CONNECT_REMOTE, peer: 0, object, remote })
+            adapter(Command { verb: Verb::CONNECT_REMOTE, peer: 0, object, remote })
         })
     }
 }

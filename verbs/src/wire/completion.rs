@@ -32,8 +32,8 @@ pub struct CompletionEntry {
     pub qp: u16,
     /// Zero.
     pub reserved: u16,
-    /// The position of the request in its queue, plus 1, modulo 2^32. Those before it are done as well, but for those of a
-    /// shared receive queue.
+    /// The position of the request in its queue, plus 1, modulo 2^32. Those before it are done as well, but for those
+    /// of a shared receive queue.
     pub retired: u32,
     /// Zero; later: the adapter's clock.
     pub reserved2: [u32; 3],

@@ -1,4 +1,5 @@
-//! Messages between host and adapter, on a socket that keeps their bounds. The host asks, the adapter replies, one at a time.
+//! Messages between host and adapter, on a socket that keeps their bounds. The host asks, the adapter replies, one at a
+//! time.
 
 use super::Object;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -6,7 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First bytes of the greeting.
 pub const GREETING: [u8; 8] = *b"hamrhca1";
 
-/// The host's first message, with the descriptor of the window; the adapter's first reply has the same form.
+/// The host's first message, with three descriptors: the window's memory, the doorbell that the adapter sleeps on, and the device's;
+/// the adapter's first reply has the same form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Greeting {
@@ -34,7 +36,8 @@ impl Verb {
     pub const CREATE: Self = Self(1);
     /// Connect the queue pair `object.index` with the one `peer`, both ways.
     pub const CONNECT: Self = Self(2);
-    /// Make the object, a queue pair, in place of the one there of the generation before (`ibv_modify_qp` to RESET and INIT).
+    /// Make the object, a queue pair, in place of the one there of the generation before (`ibv_modify_qp` to RESET and
+    /// INIT).
     pub const RESET: Self = Self(3);
     /// Put the queue pair `object.index` in error (`ibv_modify_qp` to ERR).
     pub const FAIL: Self = Self(4);
@@ -44,7 +47,7 @@ impl Verb {
     pub const CONNECT_REMOTE: Self = Self(6);
 }
 
-/// A message of the host.
+/// What the host wants done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Command {
@@ -81,7 +84,29 @@ pub struct RemoteEnd {
 }
 const _: () = assert!(size_of::<RemoteEnd>() == 24 && size_of::<Command>() == 96);
 
-/// The adapter's reply.
+/// A message of the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Question {
+    /// Comes back in the answer.
+    pub number: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// What to do.
+    pub command: Command,
+}
+
+/// The adapter's message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Answer {
+    /// That of the question.
+    pub number: u32,
+    /// What it came to.
+    pub reply: Reply,
+}
+
+/// What a command came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(transparent)]
 pub struct Reply(pub u32);

@@ -8,11 +8,11 @@ mod work;
 
 pub use codes::{Access, Opcode, QpState, WcOpcode, WcStatus};
 pub use completion::CompletionEntry;
-pub use control::{Command, GREETING, Greeting, RemoteEnd, Reply, Verb};
+pub use control::{Answer, Command, GREETING, Greeting, Question, RemoteEnd, Reply, Verb};
 pub use object::{Kind, Object, QpType};
 pub use work::{ATOMIC, MAX_INLINE, MAX_RECEIVE_SGE, MAX_SEND_SGE, ReceiveEntry, SendEntry, Sge};
 
-use hamr_comm::abi::section::VERBS_FRONT;
+use hamr_comm::abi::section::{VERBS_FRONT, VERBS_WAIT};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Memory regions of a device.
@@ -58,6 +58,8 @@ pub const CQ_CI: u64 = 0x1000;
 pub const HCA_STATE: u64 = 0x2000;
 /// Adapter: the epoch that it serves.
 pub const HCA_EPOCH: u64 = 0x2004;
+/// Adapter: its wait word.
+pub const HCA_WAIT: u64 = VERBS_WAIT;
 /// Adapter: a [`QpState`] for each queue pair.
 pub const QP_STATE: u64 = 0x2400;
 /// Adapter: 1 for each completion queue that has overrun.

@@ -96,13 +96,15 @@ pub struct Object {
     pub access: Access,
     /// The number of a queue pair.
     pub qp_number: u32,
-    /// 0, or 1 + the index of the shared receive queue that a queue pair takes from. Such a one has no ring of receives.
+    /// 0, or 1 + the index of the shared receive queue that a queue pair takes from. Such a one has no ring of
+    /// receives.
     pub srq: u16,
     /// Zero.
     pub reserved2: u16,
     /// Counts the objects in this place in this epoch, from 1 on.
     pub generation: u16,
-    /// How often a queue pair asks a peer without a receive request again, [`Object::FOR_EVER`] without an end (`rnr_retry`).
+    /// How often a queue pair asks a peer without a receive request again, [`Object::FOR_EVER`] without an end
+    /// (`rnr_retry`).
     pub rnr_retry: u8,
     /// How long its peer waits each time, a code of 0 to 31 (`min_rnr_timer`).
     pub rnr_timer: u8,

@@ -42,8 +42,8 @@ pub struct SendEntry {
     pub rkey: u32,
     /// Bytes of the message.
     pub length: u32,
-    /// The first scatter entry, and behind it what an atomic access adds or compares with, a u64; or the first 28 bytes of the
-    /// message.
+    /// The first scatter entry, and behind it what an atomic access adds or compares with, a u64; or the first 28 bytes
+    /// of the message.
     pub first: [u8; 28],
     /// The published word.
     pub word: u32,
@@ -86,12 +86,8 @@ impl SendEntry {
 
     /// What an atomic access adds or compares with, and what it stores.
     pub fn operands(&self) -> [u64; 2] {
-        let at = size_of::<Sge>();
-        [&self.first[at..], &self.second].map(|from| {
-            let mut value = 0_u64;
-            value.as_mut_bytes().iter_mut().zip(from).for_each(|(to, byte)| *to = *byte);
-            u64::from_le(value)
-        })
+        let value = |from: &[u8]| from.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        [value(&self.first[size_of::<Sge>()..]), value(&self.second)]
     }
 
     /// Sets them.

@@ -24,7 +24,7 @@ const SUITE: [&str; 16] = [
 ];
 
 /// Transport, protocol, processor and the module whose tests they are.
-const ROWS: [[&str; 4]; 31] = [
+const ROWS: [[&str; 4]; 32] = [
     ["loopback", "mapped", "this machine", "host loopback"],
     ["shm", "mapped", "this machine", "shm plain"],
     ["qemu", "mapped", "riscv64", "qemu riscv64"],
@@ -40,6 +40,7 @@ const ROWS: [[&str; 4]; 31] = [
     ["gdb, qemu's stub", "host-driven", "riscv64", "qemu driven::gdb"],
     ["shm", "device-driven", "this machine", "shm device_driven"],
     ["qemu", "device-driven", "riscv64", "qemu device_driven::riscv64"],
+    ["qemu", "device-driven", "x86_64", "qemu device_driven::x86_64"],
     ["qemu", "device-driven", "aarch64", "qemu device_driven::aarch64"],
     ["loopback", "split", "this machine", "host split"],
     ["shm, two memories", "split", "this machine", "shm split"],

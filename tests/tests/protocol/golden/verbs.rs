@@ -4,8 +4,8 @@ use super::*;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::wire::{
     ARENA, Access, CQ_CI, CQ_STATE, CompletionEntry, FABRIC_EPOCH, FABRIC_STATE, HCA_EPOCH, HCA_STATE, Kind,
-    MAGIC as HEAD, OBJECTS, Object, Opcode, QP_STATE, ReceiveEntry, SQ_CI, SectionHead, SendEntry, Sge, WcOpcode,
-    WcStatus,
+    MAGIC as HEAD, OBJECTS, Object, Opcode, QP_STATE, QpType, ReceiveEntry, SQ_CI, SectionHead, SendEntry, Sge,
+    WcOpcode, WcStatus,
 };
 use zerocopy::FromZeros;
 
@@ -44,6 +44,8 @@ fn verbs() {
     let shared = Object { index: 5, receive_log2: 0, receive_off: 0, srq: 3, ..pair };
     let shared_queue =
         Object { kind: Kind::SHARED_RECEIVE_QUEUE, index: 2, log2: 4, off: 0xD000, generation: 1, ..Object::default() };
+    let datagrams = Object { index: 6, qp_type: QpType::UD, lkey: 0x4142_4344, ..pair };
+    let handle = Object { kind: Kind::ADDRESS_HANDLE, index: 7, iova: 0x0A00_0002, generation: 1, ..Object::default() };
     let parts = [(0x9040, 0x10), (0x9080, 0x20)].map(|(addr, len)| Sge { addr, len, lkey: 0x0100_0002 });
     let first = Ring::new(0, 3, 1, 1).expected(0);
     let mut send = SendEntry {
@@ -76,6 +78,13 @@ fn verbs() {
     };
     swap.first[..16].copy_from_slice(&wire!(Sge { len: 8, ..parts[0] }));
     swap.set_operands([0x8182_8384_8586_8788, 0x9192_9394_9596_9798]);
+    let datagram = SendEntry {
+        head: SendEntry::head(Opcode::SEND, SendEntry::SIGNALED | SendEntry::INLINE, 0),
+        // Number of the queue pair, key; address handle.
+        remote: 0x4142_4344_0001_0203,
+        rkey: 7,
+        ..inline
+    };
     let receive = ReceiveEntry { sges: 2, id, sge: parts, word: first, ..ReceiveEntry::new_zeroed() };
     let completion = CompletionEntry {
         id,
@@ -102,9 +111,12 @@ fn verbs() {
         ("queue pair", wire!(live(pair))),
         ("queue pair with a shared receive queue", wire!(live(shared))),
         ("shared receive queue", wire!(live(shared_queue))),
+        ("queue pair of datagrams", wire!(live(datagrams))),
+        ("address handle", wire!(live(handle))),
         ("send of two parts", wire!(send)),
         ("quiet write of inline bytes with an immediate value", wire!(inline)),
         ("compare and swap", wire!(swap)),
+        ("datagram", wire!(datagram)),
         ("receive", wire!(receive)),
         ("completion", wire!(completion)),
         (words, places.map(u64::to_le_bytes).concat()),
