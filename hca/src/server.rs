@@ -148,8 +148,10 @@ fn serve(
 fn sleep(ends: &Ends, port: Option<&Port>, timer: Option<Duration>) -> bool {
     let Ends { socket, host, own, .. } = ends;
     let wire = port.map_or(socket.as_fd(), AsFd::as_fd);
+    let events = port.map_or(PollFlags::IN, Port::events);
     let host_or = host.as_ref().unwrap_or(socket).as_fd();
     let mut fds = [own.as_fd(), socket.as_fd(), wire, host_or].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    fds[2] = PollFd::from_borrowed_fd(wire, events);
     let limit = timer.map_or(LONGEST_SLEEP, |timer| timer.min(LONGEST_SLEEP));
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     // A signal ends the sleep early, which is right.

@@ -5,6 +5,7 @@ use super::faults::{Faults, Plan};
 use super::udp::Udp;
 use crate::engine::Engine;
 use crate::packet::{self, Route};
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::error::Error;
@@ -66,6 +67,11 @@ impl Port {
         Ok(Some(Self { socket, faults: faults.map(Faults::new), packet, buffer }))
     }
 
+    /// What to wait for: a packet, and where something waits for a place in the socket, a place.
+    pub fn events(&self) -> PollFlags {
+        if self.socket.is_full() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
+    }
+
     /// Gives an engine packets that have come, and sends what it has to send. How many there were; a timer that was due
     /// counts.
     ///
@@ -99,6 +105,11 @@ impl Port {
 }
 
 impl Socket {
+    /// Whether frames wait for a place in it.
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Ethernet(ethernet) if ethernet.is_full())
+    }
+
     fn route_to(&self, to: Ipv4Addr) -> Route {
         match self {
             Self::Udp(udp) => udp.route_to(to),
@@ -172,5 +183,40 @@ mod tests {
         assert!(refused(&nowhere).starts_with("/nowhere/a: "));
         assert!(!refused(&["--udp", "localhost"]).is_empty());
         assert_eq!(refused(&["--udp", "127.91.0.10", "--faults", "1,2,3,4,5"]), "");
+    }
+
+    /// An adapter that sleeps is to send what waits as soon as there is a place.
+    #[test]
+    fn a_place_is_waited_for_where_frames_wait() {
+        use rustix::event::{PollFd, poll};
+        let folder = std::env::temp_dir().join(format!("hamr-port-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        let [a, b] = ["a", "b"].map(|name| folder.join(name).display().to_string());
+        let other = std::os::unix::net::UnixDatagram::bind(&b).expect("a socket");
+        other.set_nonblocking(true).expect("a socket");
+        let arguments = ["--ethernet", &a, "--other", &b, "--mac", "52:54:0:0:0:2", "--address", "10.0.0.2"];
+        let port = Port::from_arguments(arguments.map(String::from)).expect("a wire");
+        let mut port = port.expect("named");
+        let has_place = |port: &Port| {
+            let mut fds = [PollFd::new(port, port.events())];
+            poll(&mut fds, Some(&rustix::event::Timespec::default())).expect("a socket") != 0
+        };
+        assert_eq!(port.events(), PollFlags::IN);
+        // Questions, to which nobody answers: more than the system keeps.
+        for number in 0..200 {
+            port.socket.send(Ipv4Addr::from_bits(0x0A00_0100 + number), &[]).expect("open");
+        }
+        assert_eq!((port.events(), has_place(&port)), (PollFlags::IN | PollFlags::OUT, false));
+        let mut came = 0;
+        while came < 200 {
+            while other.recv(&mut [0; 100]).is_ok() {
+                came += 1;
+            }
+            assert!(came == 200 || has_place(&port), "{came}");
+            let Port { socket, buffer, .. } = &mut port;
+            assert_eq!(socket.receive(buffer), Ok(None));
+        }
+        assert_eq!((port.events(), has_place(&port)), (PollFlags::IN, false));
+        let _ = std::fs::remove_dir_all(&folder);
     }
 }
