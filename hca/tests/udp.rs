@@ -3,12 +3,14 @@
 mod common;
 
 use common::conformance::conforms;
-use common::{SOON, open};
-use hamr::Node;
-use hamr_verbs::handlers::ping_pong;
+use common::{SOON, is_gone, open};
+
+use hamr::{CallError, Node};
+use hamr_verbs::handlers::{ping_pong, take_all};
 use hamr_verbs::host::{Fabric, FabricError, Path, QpPlan, Region, Wire};
 use hamr_verbs::wire::Access;
 use hamr_verbs::{CqId, QpId};
+use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
 /// A device with its adapter.
@@ -41,13 +43,17 @@ fn pair(devices: [&str; 2], addresses: [[u8; 4]; 2], faults: Option<&str>) -> [S
         let (address, faults) = (addresses[at].into(), faults.map(Into::into));
         side(devices[at], &Wire::Udp { address, is_exposed: false, faults })
     });
+    connect(&a, &b);
+    [a, b]
+}
+
+fn connect(a: &Side, b: &Side) {
     // Four programs that poll may have two processors: a shorter time would be over before one of them runs.
     let path = Path::default();
-    for (own, other) in [(&a, &b), (&b, &a)] {
+    for (own, other) in [(a, b), (b, a)] {
         let text = other.fabric.endpoint(other.qp).expect("it has a wire").to_string();
         own.fabric.connect_remote(own.qp, &text.parse().expect("an endpoint"), &path).expect("it is open");
     }
-    [a, b]
 }
 
 fn play([a, b]: &[Side; 2], count: u64) {
@@ -78,6 +84,34 @@ fn two_devices_play_ping_pong_over_packets() {
 #[test]
 fn two_devices_play_ping_pong_over_a_wire_that_loses_packets() {
     play(&pair(["shm", "shm"], [[127, 92, 0, 1], [127, 92, 0, 2]], Some("1,50,50,20,4")), 60);
+}
+
+/// H13 of a peer: what waits for it fails, and the connection begins again with the next adapter at its address.
+#[test]
+fn an_adapter_outlives_its_peer_s() {
+    let addresses = [[127, 92, 0, 5], [127, 92, 0, 6]];
+    let [mut a, b] = pair(["shm", "shm"], addresses, None);
+    let process = b.fabric.process().expect("it runs");
+    kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::KILL).expect("it runs");
+    let begin = Instant::now();
+    let call = ping_pong::with(a.qp, a.cq, a.region.id(), 1, false);
+    match a.node.sync(call) {
+        Err(CallError::Fault(fault)) => assert!(fault.to_string().contains("a request has failed"), "{fault}"),
+        other => panic!("{other:?}"),
+    }
+    // Eight times 67 ms.
+    assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
+    assert!(is_gone(process));
+    drop(b);
+    // The other requests are flushed: one to receive.
+    let begin = Instant::now();
+    while a.node.sync(take_all::with(a.cq)).expect("valid") == Some(0) {
+        assert!(begin.elapsed() < SOON);
+    }
+    let b = side("shm", &Wire::udp(addresses[1].into()));
+    a.qp = a.fabric.reset(a.qp).expect("there");
+    connect(&a, &b);
+    play(&[a, b], 20);
 }
 
 #[test]
