@@ -3,73 +3,13 @@
 mod common;
 
 use common::conformance::conforms;
+use common::two::{connect, pair, play, side};
 use common::{SOON, is_gone, open};
-
-use hamr::{CallError, Node};
+use hamr::CallError;
 use hamr_verbs::handlers::{ping_pong, take_all};
-use hamr_verbs::host::{Fabric, FabricError, Path, QpPlan, Region, Wire};
-use hamr_verbs::wire::Access;
-use hamr_verbs::{CqId, QpId};
+use hamr_verbs::host::{Fabric, FabricError, Path, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
-
-/// A device with its adapter.
-struct Side {
-    node: Node,
-    fabric: Fabric,
-    qp: QpId,
-    cq: CqId,
-    region: Region,
-}
-
-fn side(device: &str, wire: &Wire) -> Side {
-    let node = open(device, 1 << 20);
-    let fabric = Fabric::open_with(&node, wire).expect("an adapter");
-    let cq = fabric.completion_queue(100).expect("room");
-    let region = fabric.region(64, Access::LOCAL_WRITE).expect("room");
-    let qp = fabric.queue_pair(&QpPlan::new(cq)).expect("room");
-    Side { node, fabric, qp, cq, region }
-}
-
-impl Side {
-    fn plays(&self, count: u64, serves: bool) -> u64 {
-        self.node.sync(ping_pong::with(self.qp, self.cq, self.region.id(), count, serves)).expect("all come")
-    }
-}
-
-/// Devices with adapters at two addresses, connected.
-fn pair(devices: [&str; 2], addresses: [[u8; 4]; 2], faults: Option<&str>) -> [Side; 2] {
-    let [a, b] = [0, 1].map(|at| {
-        let (address, faults) = (addresses[at].into(), faults.map(Into::into));
-        side(devices[at], &Wire::Udp { address, is_exposed: false, faults })
-    });
-    connect(&a, &b);
-    [a, b]
-}
-
-fn connect(a: &Side, b: &Side) {
-    // Four programs that poll may have two processors: a shorter time would be over before one of them runs.
-    let path = Path::default();
-    for (own, other) in [(a, b), (b, a)] {
-        let text = other.fabric.endpoint(other.qp).expect("it has a wire").to_string();
-        own.fabric.connect_remote(own.qp, &text.parse().expect("an endpoint"), &path).expect("it is open");
-    }
-}
-
-fn play([a, b]: &[Side; 2], count: u64) {
-    std::thread::scope(|scope| {
-        let serving = scope.spawn(|| b.plays(count, true));
-        assert_eq!(a.plays(count, false), count);
-        assert_eq!(serving.join().expect("it ends"), count);
-    });
-    // The acknowledgement of the last message may be on its way.
-    let begin = Instant::now();
-    let completed = || [a, b].map(|side| u64::from(side.fabric.completed(side.qp).expect("its own")));
-    while completed() != [count; 2] {
-        assert!(begin.elapsed() < SOON, "{:?}", completed());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 #[test]
 fn queue_pairs_conform() {
