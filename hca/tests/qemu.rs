@@ -3,7 +3,7 @@
 mod common;
 
 use common::conformance::conforms;
-use common::two::{self, play};
+use common::two::{self, play, udp};
 use common::{goes_on_without_its_host, is_gone, open, pair};
 
 use hamr_verbs::host::Wire;
@@ -31,7 +31,8 @@ fn queue_pairs_conform_over_packets() {
 
 #[test]
 fn a_machine_plays_ping_pong_with_a_process() {
-    play(&two::pair(["qemu:riscv64", "shm"], [[127, 92, 0, 8], [127, 92, 0, 9]], None), 200);
+    let wires = udp([[127, 92, 0, 8], [127, 92, 0, 9]], None);
+    play(&two::pair(["qemu:riscv64", "shm"], &wires), 200);
 }
 
 #[test]

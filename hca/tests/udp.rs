@@ -1,9 +1,9 @@
-//! Two devices with an adapter each, over real sockets of this machine.
+//! Two devices with an adapter each, over real sockets of this machine: of UDP, and with frames.
 
 mod common;
 
 use common::conformance::conforms;
-use common::two::{connect, pair, play, side};
+use common::two::{connect, pair, play, side, udp};
 use common::{SOON, is_gone, open};
 use hamr::CallError;
 use hamr_verbs::handlers::{ping_pong, take_all};
@@ -18,19 +18,35 @@ fn queue_pairs_conform() {
 
 #[test]
 fn two_devices_play_ping_pong_over_packets() {
-    play(&pair(["shm", "shm"], [[127, 0, 0, 1], [127, 0, 0, 2]], None), 200);
+    play(&pair(["shm", "shm"], &udp([[127, 0, 0, 1], [127, 0, 0, 2]], None)), 200);
 }
 
 #[test]
 fn two_devices_play_ping_pong_over_a_wire_that_loses_packets() {
-    play(&pair(["shm", "shm"], [[127, 92, 0, 1], [127, 92, 0, 2]], Some("1,50,50,20,4")), 60);
+    play(&pair(["shm", "shm"], &udp([[127, 92, 0, 1], [127, 92, 0, 2]], Some("1,50,50,20,4"))), 60);
+}
+
+/// Each socket is the other one's cable, as a guest's is (`cargo xtask guest --rdma`).
+#[test]
+fn two_devices_play_ping_pong_in_frames() {
+    let folder = std::env::temp_dir().join(format!("hamr-frames-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let wires = [("a", "b", 1), ("b", "a", 2)].map(|(socket, other, last)| Wire::Ethernet {
+        socket: folder.join(socket),
+        other: folder.join(other),
+        mac: [0x52, 0x54, 0, 0, 0, last],
+        address: [10, 0, 0, last].into(),
+        faults: Some("1,20,20,20,4".into()),
+    });
+    play(&pair(["shm", "shm"], &wires), 100);
+    let _ = std::fs::remove_dir_all(&folder);
 }
 
 /// H13 of a peer: what waits for it fails, and the connection begins again with the next adapter at its address.
 #[test]
 fn an_adapter_outlives_its_peer_s() {
     let addresses = [[127, 92, 0, 5], [127, 92, 0, 6]];
-    let [mut a, b] = pair(["shm", "shm"], addresses, None);
+    let [mut a, b] = pair(["shm", "shm"], &udp(addresses, None));
     let process = b.fabric.process().expect("it runs");
     kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::KILL).expect("it runs");
     let begin = Instant::now();

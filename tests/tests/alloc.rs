@@ -44,8 +44,8 @@ fn take(more: usize, fewer: usize) -> bool {
     })
 }
 
-// SAFETY: each method hands its arguments to the system's allocator unchanged; the counter neither
-// allocates nor unwinds (a thread-local of a constant without a destructor).
+// SAFETY: each method hands its arguments to the system's allocator unchanged, or has no memory; the counters neither
+// allocate nor unwind (thread-locals of constants without a destructor).
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is passed on.
@@ -56,12 +56,12 @@ unsafe impl GlobalAlloc for Counting {
         if take(layout.size(), 0) { unsafe { System.alloc_zeroed(layout) } } else { null_mut() }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: as above. The old block is there while it is copied.
-        if take(new_size, 0) && take(0, layout.size()) {
-            unsafe { System.realloc(at, layout, new_size) }
-        } else {
-            null_mut()
+        // The old block is there while it is copied.
+        if !(take(new_size, 0) && take(0, layout.size())) {
+            return null_mut();
         }
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, new_size) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         take(0, layout.size());

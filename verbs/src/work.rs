@@ -142,7 +142,9 @@ pub(crate) fn receive(id: u64, into: &[Sge]) -> Result<ReceiveEntry, VerbsError>
 
 /// Copies to the front of a longer field.
 fn fill(to: &mut [u8], from: &[u8]) {
-    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    if let Some(to) = to.get_mut(..from.len()) {
+        to.copy_from_slice(from);
+    }
 }
 
 /// The bytes of at most so many parts.

@@ -34,6 +34,7 @@ pub const SLICE: u64 = 256 << 10;
 #[derive(Clone, Copy)]
 pub(super) struct Ranges {
     sges: [Sge; MAX_SEND_SGE],
+    count: u32,
     right: Access,
 }
 
@@ -112,9 +113,14 @@ pub(super) struct Receive {
 impl Ranges {
     /// What local keys name: at most as many as a request has.
     pub(super) fn local(sges: &[Sge], right: Access) -> Self {
-        let mut this = Self { sges: [Sge::default(); MAX_SEND_SGE], right };
-        this.sges.iter_mut().zip(sges).for_each(|(to, sge)| *to = *sge);
-        this
+        let mut all = [Sge::default(); MAX_SEND_SGE];
+        all.iter_mut().zip(sges).for_each(|(to, sge)| *to = *sge);
+        Self { sges: all, count: sges.len() as u32, right }
+    }
+
+    /// The first `count` of these.
+    pub(super) const fn first(sges: [Sge; MAX_SEND_SGE], count: usize, right: Access) -> Self {
+        Self { sges, count: count as u32, right }
     }
 
     /// What a remote key names, for the right that the peer needs.
@@ -123,13 +129,17 @@ impl Ranges {
     }
 
     /// The first of them, which is all of what a remote key names.
-    pub(super) fn first(&self) -> Sge {
+    pub(super) fn whole(&self) -> Sge {
         self.sges[0]
+    }
+
+    fn sges(&self) -> &[Sge] {
+        self.sges.get(..self.count as usize).unwrap_or(&self.sges)
     }
 
     /// Bytes of it.
     pub(super) fn len(&self) -> u64 {
-        self.sges.iter().map(|sge| u64::from(sge.len)).sum()
+        self.sges().iter().map(|sge| u64::from(sge.len)).sum()
     }
 }
 
@@ -166,7 +176,7 @@ impl<K> Engine<K> {
 
     fn parts(&self, ranges: &Ranges) -> Option<[Part; MAX_SEND_SGE]> {
         let mut parts = [Part::default(); MAX_SEND_SGE];
-        for (part, sge) in parts.iter_mut().zip(&ranges.sges) {
+        for (part, sge) in parts.iter_mut().zip(ranges.sges()) {
             *part = self.part(sge, ranges.right)?;
         }
         Some(parts)
@@ -174,7 +184,7 @@ impl<K> Engine<K> {
 
     /// Are all of these there?
     pub(super) fn has(&self, ranges: &Ranges) -> bool {
-        self.parts(ranges).is_some()
+        ranges.sges().iter().all(|sge| self.part(sge, ranges.right).is_some())
     }
 
     /// Copies `len` bytes to place `at` of `to`: the last one is loaded first and stored last, behind all others, so

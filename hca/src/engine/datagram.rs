@@ -36,7 +36,7 @@ impl<K> Engine<K> {
             }
         };
         let Request { id, completion, is_signaled, length, immediate, .. } = request;
-        let remote = request.remote.first();
+        let remote = request.remote.whole();
         let to = self.address_handles.get(remote.lkey as usize).copied().flatten();
         let (to, qkey) = match to {
             _ if length > LONGEST => {

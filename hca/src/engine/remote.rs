@@ -294,10 +294,10 @@ fn header(request: &Request, segment: &Segment, to: u32) -> Header {
     let &Segment { is_first, is_last, wants_acknowledge, psn, at, length, .. } = segment;
     let mut opcode = Opcode::new(operation, is_first, is_last);
     opcode.has_immediate = is_last && request.immediate.is_some();
-    let Sge { addr, lkey: rkey, .. } = request.remote.first();
+    let Sge { addr, lkey: rkey, .. } = request.remote.whole();
     // A READ asks for what is left; the first packet of a WRITE says all.
     let (offset, length) = if operation == Operation::ReadRequest { (at, length) } else { (0, request.length) };
-    let (swap_add, compare) = match request.atomic {
+    let (swap_add, compare) = match request.atomic() {
         AtomicOp::CompareSwap { expected, new } => (new, expected),
         AtomicOp::Add(add) => (add, 0),
         _ => (0, 0),

@@ -39,7 +39,7 @@ pub(super) struct Request {
     pub(super) length: u64,
     pub(super) local: Local,
     pub(super) remote: Ranges,
-    pub(super) atomic: AtomicOp<u64>,
+    pub(super) operands: [u64; 2],
 }
 
 /// Its near end.
@@ -62,6 +62,15 @@ impl Request {
     /// It uses up a receive request.
     const fn is_received(&self) -> bool {
         matches!(self.opcode, Opcode::SEND) || self.opcode.has_immediate()
+    }
+
+    /// What it does at the peer, if it is an atomic access.
+    pub(super) const fn atomic(&self) -> AtomicOp<u64> {
+        let [expected, new] = self.operands;
+        match self.opcode {
+            Opcode::COMPARE_SWAP => AtomicOp::CompareSwap { expected, new },
+            _ => AtomicOp::Add(expected),
+        }
     }
 }
 
@@ -139,7 +148,7 @@ impl<K> Engine<K> {
             Local::Inline(entry.inline())
         } else {
             let right = if brings { Access::READ } else { Access::LOCAL_WRITE };
-            let ranges = Ranges::local(entry.sges().get(..count).unwrap_or_default(), right);
+            let ranges = Ranges::first(entry.sges(), count, right);
             if !self.has(&ranges) {
                 return Err(WcStatus::LOC_PROT_ERR);
             }
@@ -153,7 +162,6 @@ impl<K> Engine<K> {
             WcOpcode::WRITE => Access::REMOTE_WRITE,
             _ => Access::REMOTE_ATOMIC,
         };
-        let [first, new] = entry.operands();
         Ok(Request {
             id: entry.id,
             opcode,
@@ -163,10 +171,7 @@ impl<K> Engine<K> {
             length,
             local,
             remote: Ranges::remote(entry.remote, entry.rkey, entry.length, right),
-            atomic: match opcode {
-                Opcode::COMPARE_SWAP => AtomicOp::CompareSwap { expected: first, new },
-                _ => AtomicOp::Add(first),
-            },
+            operands: if opcode.is_atomic() { entry.operands() } else { [0; 2] },
         })
     }
 
@@ -211,6 +216,7 @@ impl<K> Engine<K> {
     /// The effect of the next slice at the peer, and behind the last one that of the message.
     fn step(&mut self, peer: usize, progress: &mut Progress) -> Result<(), Nak> {
         let Progress { request, at, has_begun, .. } = progress;
+        let request = &*request;
         let Request { completion, length, remote, immediate, .. } = request;
         let len = (*length - *at).min(SLICE);
         let nothing = Ranges::local(&[], Access::READ);
@@ -228,7 +234,7 @@ impl<K> Engine<K> {
             WcOpcode::WRITE => self.write_segment(peer, &from, remote, *at, len)?,
             WcOpcode::READ => self.read_segment(peer, remote, Sink::Ranges(local), *at, len)?,
             _ => {
-                let before = self.atomic(peer, remote, request.atomic)?;
+                let before = self.atomic(peer, remote, request.atomic())?;
                 self.put(&Source::Bytes(&before.to_le_bytes()), local, 0, len).map_err(|_| Nak::Local)?;
             }
         }

@@ -1,11 +1,12 @@
-//! RoCEv2 in Ethernet frames, to stock peers: each datagram between two UNIX sockets is a frame, as QEMU's `-netdev dgram` has
-//! them for the card of a guest.
+//! RoCEv2 in Ethernet frames, to stock peers: each datagram between two UNIX sockets is a frame, as QEMU's `-netdev
+//! dgram` has them for the card of a guest.
 //!
-//! [`Station`] is a station of an Ethernet without input and output: it answers who asks for its address (ARP, RFC 826), asks
-//! for the addresses that it sends to, and takes IPv4 packets for UDP port 4791. [`Ethernet`] is a station at a socket.
+//! [`Station`] is a station of an Ethernet without input and output: it answers who asks for its address (ARP, RFC
+//! 826), asks for the addresses that it sends to, and takes IPv4 packets for UDP port 4791. [`Ethernet`] is a station
+//! at a socket.
 //!
-//! Nothing on an Ethernet proves who sends a frame, as nothing in RoCEv2 does: the socket's folder says who may. What a station
-//! keeps is bounded, and only for addresses that it sends to.
+//! Nothing on an Ethernet proves who sends a frame, as nothing in RoCEv2 does: the socket's folder says who may. What a
+//! station keeps is bounded, and only for addresses that it sends to.
 
 use crate::packet::{OVERHEAD, PORT, Route};
 use etherparse::{
@@ -72,8 +73,8 @@ impl Station {
         Route { from: SocketAddrV4::new(self.at, SOURCE), to, id: 0 }
     }
 
-    /// Sends a packet that was made for [`Self::route_to`]. Where the peer is not known, it waits for the answer of one; as on
-    /// any wire, it may be lost. One that is longer than a packet can be is.
+    /// Sends a packet that was made for [`Self::route_to`]. Where the peer is not known, it waits for the answer of
+    /// one; as on any wire, it may be lost. One that is longer than a packet can be is.
     pub fn send(&mut self, now: Duration, to: Ipv4Addr, packet: &[u8]) {
         if packet.len() > LONGEST - HEADERS {
             return;
@@ -226,8 +227,8 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// A station at the socket `path`, which must not exist, joined to the one at `other`. That one may appear later; until
-    /// then frames are lost. Behind its end, another one there is not heard before this station sends.
+    /// A station at the socket `path`, which must not exist, joined to the one at `other`. That one may appear later;
+    /// until then frames are lost. Behind its end, another one there is not heard before this station sends.
     ///
     /// # Errors
     /// The system refuses the socket.
@@ -249,8 +250,8 @@ impl Ethernet {
         self.flush();
     }
 
-    /// The next packet: the way that it came, and its bytes, which `buffer` has then. `None`: there is none, or there are many
-    /// frames without one.
+    /// The next packet: the way that it came, and its bytes, which `buffer` has then. `None`: there is none, or there
+    /// are many frames without one.
     pub fn receive<'b>(&mut self, buffer: &'b mut [u8; LONGEST]) -> Option<(Route, &'b [u8])> {
         let mut found = None;
         for _ in 0..AT_ONCE {

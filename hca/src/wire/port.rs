@@ -1,9 +1,10 @@
 //! The wire of an adapter's process: its socket, and faults before it for tests.
 
+use super::ethernet::{Ethernet, LONGEST, Mac};
 use super::faults::{Faults, Plan};
-use super::udp::{LONGEST, Udp};
+use super::udp::Udp;
 use crate::engine::Engine;
-use crate::packet;
+use crate::packet::{self, Route};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::error::Error;
@@ -12,14 +13,21 @@ use std::net::Ipv4Addr;
 /// Packets each way at once, so that the rest of the adapter has its turn.
 const MOST_PACKETS: u32 = 64;
 /// How it is called.
-const USAGE: &str = "expected [--udp ADDRESS [--expose] [--faults SEED,LOSS,REPEAT,DAMAGE,REORDER]]";
+const USAGE: &str = "expected [--udp ADDRESS [--expose] \
+                     | --ethernet SOCKET --other SOCKET --mac MAC --address ADDRESS] \
+                     [--faults SEED,LOSS,REPEAT,DAMAGE,REORDER]";
 
 /// A wire to other adapters (see the module).
 pub struct Port {
-    socket: Udp,
+    socket: Socket,
     faults: Option<Faults<Ipv4Addr>>,
     packet: Vec<u8>,
     buffer: Box<[u8; LONGEST]>,
+}
+
+enum Socket {
+    Udp(Udp),
+    Ethernet(Box<Ethernet>),
 }
 
 impl Port {
@@ -28,21 +36,32 @@ impl Port {
     /// # Errors
     /// They are wrong, or the address cannot be used.
     pub fn from_arguments(arguments: impl IntoIterator<Item = String>) -> Result<Option<Self>, Box<dyn Error>> {
-        let (mut address, mut is_exposed, mut faults) = (None, false, None);
+        let (mut udp, mut is_exposed, mut faults) = (None, false, None);
+        let [mut ethernet, mut other, mut mac, mut address] = [const { None::<String> }; 4];
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument}: {USAGE}"));
             match argument.as_str() {
-                "--udp" => address = Some(value()?.parse::<Ipv4Addr>()?),
+                "--udp" => udp = Some(value()?.parse::<Ipv4Addr>()?),
+                "--ethernet" => ethernet = Some(value()?),
+                "--other" => other = Some(value()?),
+                "--mac" => mac = Some(value()?),
+                "--address" => address = Some(value()?),
                 "--faults" => faults = Some(value()?.parse::<Plan>()?),
                 "--expose" => is_exposed = true,
                 _ => return Err(format!("{argument}: {USAGE}").into()),
             }
         }
-        let Some(address) = address else {
-            return if is_exposed || faults.is_some() { Err(USAGE.into()) } else { Ok(None) };
+        let socket = match (udp, ethernet, other, mac, address) {
+            (Some(address), None, None, None, None) => Socket::Udp(Udp::bind(address, is_exposed)?),
+            (None, Some(socket), Some(other), Some(mac), Some(address)) if !is_exposed => {
+                let mac = parse_mac(&mac).ok_or_else(|| format!("{mac}: {USAGE}"))?;
+                let ethernet = Ethernet::bind(socket.as_ref(), other.as_ref(), mac, address.parse()?);
+                Socket::Ethernet(Box::new(ethernet.map_err(|why| format!("{socket}: {why}"))?))
+            }
+            (None, None, None, None, None) if !is_exposed && faults.is_none() => return Ok(None),
+            _ => return Err(USAGE.into()),
         };
-        let socket = Udp::bind(address, is_exposed)?;
         let (packet, buffer) = (Vec::with_capacity(LONGEST), Box::new([0; LONGEST]));
         Ok(Some(Self { socket, faults: faults.map(Faults::new), packet, buffer }))
     }
@@ -79,10 +98,46 @@ impl Port {
     }
 }
 
+impl Socket {
+    fn route_to(&self, to: Ipv4Addr) -> Route {
+        match self {
+            Self::Udp(udp) => udp.route_to(to),
+            Self::Ethernet(ethernet) => ethernet.route_to(to),
+        }
+    }
+
+    fn send(&mut self, to: Ipv4Addr, packet: &[u8]) -> Result<(), Errno> {
+        match self {
+            Self::Udp(udp) => udp.send(to, packet),
+            Self::Ethernet(ethernet) => {
+                ethernet.send(to, packet);
+                Ok(())
+            }
+        }
+    }
+
+    fn receive<'b>(&mut self, buffer: &'b mut [u8; LONGEST]) -> Result<Option<(Route, &'b [u8])>, Errno> {
+        match self {
+            // A frame is longer than its packet.
+            Self::Udp(udp) => buffer.first_chunk_mut().map_or(Ok(None), |buffer| udp.receive(buffer)),
+            Self::Ethernet(ethernet) => Ok(ethernet.receive(buffer)),
+        }
+    }
+}
+
+/// `52:54:00:00:00:02`
+fn parse_mac(text: &str) -> Option<Mac> {
+    let bytes: Vec<u8> = text.split(':').map_while(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    Mac::try_from(bytes).ok().filter(|_| text.split(':').count() == size_of::<Mac>())
+}
+
 impl AsFd for Port {
     /// To wait for a packet.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match &self.socket {
+            Socket::Udp(udp) => udp.as_fd(),
+            Socket::Ethernet(ethernet) => ethernet.as_fd(),
+        }
     }
 }
 
@@ -98,12 +153,23 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused() {
         assert!(matches!(Port::from_arguments([]), Ok(None)));
-        for arguments in
-            [&["--expose"][..], &["--udp"], &["--faults", "1,2,3,4,5"], &["x"], &["--udp", "127.0.0.1", "--x"]]
-        {
+        for arguments in [
+            &["--expose"][..],
+            &["--udp"],
+            &["--faults", "1,2,3,4,5"],
+            &["x"],
+            &["--udp", "127.0.0.1", "--x"],
+            &["--udp", "127.91.0.11", "--mac", "52:54:0:0:0:2"],
+            &["--ethernet", "a", "--other", "b", "--mac", "52:54:0:0:0:2"],
+            &["--ethernet", "a", "--other", "b", "--mac", "52:54:0:0:0:2", "--address", "10.0.0.2", "--expose"],
+            &["--ethernet", "a", "--other", "b", "--mac", "52:54:0:0:0:2:3", "--address", "10.0.0.2"],
+            &["--ethernet", "a", "--other", "b", "--mac", "52:54:0:0:x:0:2", "--address", "10.0.0.2"],
+        ] {
             assert!(refused(arguments).contains(USAGE), "{arguments:?}");
         }
         assert!(refused(&["--udp", "192.0.2.1"]).contains("--expose"));
+        let nowhere = ["--ethernet", "/nowhere/a", "--other", "b", "--mac", "52:54:0:0:0:2", "--address", "10.0.0.2"];
+        assert!(refused(&nowhere).starts_with("/nowhere/a: "));
         assert!(!refused(&["--udp", "localhost"]).is_empty());
         assert_eq!(refused(&["--udp", "127.91.0.10", "--faults", "1,2,3,4,5"]), "");
     }

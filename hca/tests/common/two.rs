@@ -32,12 +32,14 @@ impl Side {
     }
 }
 
-/// Devices with adapters at two addresses, connected.
-pub(crate) fn pair(devices: [&str; 2], addresses: [[u8; 4]; 2], faults: Option<&str>) -> [Side; 2] {
-    let [a, b] = [0, 1].map(|at| {
-        let (address, faults) = (addresses[at].into(), faults.map(Into::into));
-        side(devices[at], &Wire::Udp { address, is_exposed: false, faults })
-    });
+/// Wires at two addresses.
+pub(crate) fn udp(addresses: [[u8; 4]; 2], faults: Option<&str>) -> [Wire; 2] {
+    addresses.map(|address| Wire::Udp { address: address.into(), is_exposed: false, faults: faults.map(Into::into) })
+}
+
+/// Devices with adapters, connected.
+pub(crate) fn pair(devices: [&str; 2], wires: &[Wire; 2]) -> [Side; 2] {
+    let [a, b] = [0, 1].map(|at| side(devices[at], &wires[at]));
     connect(&a, &b);
     [a, b]
 }

@@ -217,7 +217,8 @@ impl Fabric {
             let generation = object.generation.checked_add(1).ok_or(limit)?;
             let object = Object { generation, ..object };
             // The entries there have another tag.
-            adapter(Command { verb: Verb::RESET, peer: 0, object, remote: RemoteEnd::default() })?;
+            let done = adapter(Command { verb: Verb::RESET, peer: 0, object, remote: RemoteEnd::default() });
+            ends.settle(place, done)?;
             ends.forget(&object)?;
             ends.section.zero(object.off, bytes)?;
             ends.tell(place, object).map(Into::into)
@@ -375,6 +376,18 @@ impl Ends {
         Ok(Name { index, generation, node: self.node, epoch: self.epoch })
     }
 
+    /// Behind an answer that has not come the adapter may do what it was asked for, or not: nobody uses the place again.
+    fn settle(&mut self, at: usize, done: Result<(), FabricError>) -> Result<(), FabricError> {
+        if matches!(done, Err(FabricError::Late))
+            && let Some(place) = self.places.get_mut(at)
+        {
+            (place.is_live, place.object.generation) = (false, u16::MAX);
+            let object = place.object;
+            self.forget(&object)?;
+        }
+        done
+    }
+
     /// Has handlers find no object in a place.
     fn forget(&self, object: &Object) -> Result<(), FabricError> {
         let off = object.kind.place(object.index).ok_or(FabricError::Foreign)?;
@@ -458,7 +471,8 @@ impl Inner {
             let place = ends.place(kind, bytes)?;
             let base = ends.places.get(place).map(|place| place.object).unwrap_or_default();
             let object = plan(ends, base)?;
-            adapter(Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() })?;
+            let done = adapter(Command { verb: Verb::CREATE, peer: 0, object, remote: RemoteEnd::default() });
+            ends.settle(place, done)?;
             Ok((ends.tell(place, object)?, object))
         })
     }
@@ -528,8 +542,8 @@ impl Inner {
         }
     }
 
-    /// Asks the adapter for something, within `limit`, the wait for other threads included. One that does not answer
-    /// within [`LIMIT`] is ended.
+    /// Asks the adapter for something, within `limit`, the wait for other threads included. One that does not answer within
+    /// [`LIMIT`] is ended.
     fn with<R>(
         &self,
         limit: Duration,
@@ -556,7 +570,8 @@ impl Inner {
         self.with(LIMIT, |ends, adapter| {
             let at = ends.live(kind, name)?;
             let object = Object { kind, index: name.index, ..Object::default() };
-            adapter(Command { verb: Verb::DESTROY, peer: 0, object, remote: RemoteEnd::default() })?;
+            let done = adapter(Command { verb: Verb::DESTROY, peer: 0, object, remote: RemoteEnd::default() });
+            ends.settle(at, done)?;
             if let Some(place) = ends.places.get_mut(at) {
                 place.is_live = false;
             }

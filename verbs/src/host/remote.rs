@@ -4,9 +4,11 @@ use super::{Ends, Fabric, FabricError, LIMIT};
 use crate::ids::{AhId, QpId};
 use crate::wire::{Command, Kind, Object, RemoteEnd, Verb};
 use core::fmt;
+use std::ffi::OsString;
 use std::format;
 use std::hash::{BuildHasher, Hash};
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -27,6 +29,20 @@ pub enum Wire {
         /// Faults of what is sent, for tests: `seed,loss,repeat,damage,reorder`, in thousandths and places.
         faults: Option<String>,
     },
+    /// RoCEv2 in frames of an Ethernet, with stock peers: each datagram between two UNIX sockets is a frame, as QEMU's
+    /// `-netdev dgram` has them. Who can send to the socket is believed.
+    Ethernet {
+        /// The socket that the adapter binds: it does not exist.
+        socket: PathBuf,
+        /// The one at the other end, which may appear later.
+        other: PathBuf,
+        /// The adapter's address on the Ethernet.
+        mac: [u8; 6],
+        /// Its IPv4 address there.
+        address: Ipv4Addr,
+        /// As [`Self::Udp`] has them.
+        faults: Option<String>,
+    },
 }
 
 impl Wire {
@@ -36,18 +52,28 @@ impl Wire {
     }
 
     /// The program's arguments.
-    pub(super) fn arguments(&self) -> Vec<String> {
-        let Self::Udp { address, is_exposed, faults } = self else { return Vec::new() };
-        let mut arguments: Vec<String> = ["--udp".into(), address.to_string()].into();
-        arguments.extend(is_exposed.then(|| "--expose".into()));
-        arguments.extend(faults.iter().flat_map(|faults| ["--faults".into(), faults.clone()]));
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let (mut arguments, faults): (Vec<OsString>, _) = match self {
+            Self::Own => return Vec::new(),
+            Self::Udp { address, is_exposed, faults } => {
+                let exposed = is_exposed.then(|| "--expose".into());
+                (["--udp".into(), address.to_string().into()].into_iter().chain(exposed).collect(), faults)
+            }
+            Self::Ethernet { socket, other, mac: [a, b, c, d, e, f], address, faults } => {
+                let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+                let sockets = ["--ethernet".into(), socket.into(), "--other".into(), other.into()];
+                let addresses = ["--mac".into(), mac.into(), "--address".into(), address.to_string().into()];
+                ([sockets, addresses].concat(), faults)
+            }
+        };
+        arguments.extend(faults.iter().flat_map(|faults| ["--faults".into(), faults.into()]));
         arguments
     }
 
     pub(super) fn address(&self) -> Option<Ipv4Addr> {
         match self {
             Self::Own => None,
-            Self::Udp { address, .. } => Some(*address),
+            Self::Udp { address, .. } | Self::Ethernet { address, .. } => Some(*address),
         }
     }
 }

@@ -86,12 +86,8 @@ impl SendEntry {
 
     /// What an atomic access adds or compares with, and what it stores.
     pub fn operands(&self) -> [u64; 2] {
-        let at = size_of::<Sge>();
-        [&self.first[at..], &self.second].map(|from| {
-            let mut value = 0_u64;
-            value.as_mut_bytes().iter_mut().zip(from).for_each(|(to, byte)| *to = *byte);
-            u64::from_le(value)
-        })
+        let value = |from: &[u8]| from.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        [value(&self.first[size_of::<Sge>()..]), value(&self.second)]
     }
 
     /// Sets them.

@@ -1,5 +1,5 @@
-//! The libraries that programs are linked with: those that an ELF file names (`DT_NEEDED`), those that these name, and the
-//! loader that starts a program. Nothing is run, so the programs may be of another system than this one.
+//! The libraries that programs are linked with: those that an ELF file names (`DT_NEEDED`), those that these name, and
+//! the loader that starts a program. Nothing is run, so the programs may be of another system than this one.
 
 use crate::Error;
 use object::elf::{DT_NEEDED, FileHeader64};

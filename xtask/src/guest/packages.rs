@@ -1,5 +1,5 @@
-//! The parts of a guest that are not in this repository: Debian's kernels and programs, unpacked below `target`. Nothing is
-//! installed. They are downloaded once; `cargo clean`, or removing the folder, deletes them.
+//! The parts of a guest that are not in this repository: Debian's kernels and programs, unpacked below `target`.
+//! Nothing is installed. They are downloaded once; `cargo clean`, or removing the folder, deletes them.
 
 use crate::test::Outcome;
 use hamr_qemu::Error;

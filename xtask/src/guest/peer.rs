@@ -1,14 +1,14 @@
-//! A program of this machine as the other end of a guest's tools. It is on the guest's Ethernet: each datagram between two
-//! UNIX sockets is a frame. What the tools tell each other over TCP before they use their adapters goes over a second card,
-//! which QEMU connects to this machine's loopback.
+//! A program of this machine as the other end of a guest's tools. It is on the guest's Ethernet: each datagram between
+//! two UNIX sockets is a frame. What the tools tell each other over TCP before they use their adapters goes over a
+//! second card, which QEMU connects to this machine's loopback.
 //!
 //! The program gets, behind its own arguments:
 //! - `--frames PATH` the socket that it binds, and `--guest PATH` the guest's, which appears when the guest starts
 //! - `--mac`, `--address` what it is on the Ethernet
 //! - `--listen 127.0.0.1:PORT` where it waits for tools that are clients
 //! - `--connect 127.0.0.1:PORT` where a tool that is a server will answer; until then a connection ends without a byte
-//! - `--tools NAME:ITERATIONS:BYTES,…` and `--roles server,client`: it is the server of each of these tools, in this order,
-//!   and then the client of each
+//! - `--tools NAME:ITERATIONS:BYTES,…` and `--roles server,client`: it is the server of each of these tools, in this
+//!   order, and then the client of each
 //!
 //! It prints a line when it listens, and ends with exit code 0 when all of that was done.
 
@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 /// The first QEMU with `-netdev dgram`.
 pub(super) const QEMU: Version = Version { major: 7, minor: 2 };
 
-/// The time for the peer to listen, and to end behind the guest.
-const START: Duration = Duration::from_secs(60);
+/// The time for the peer to listen, which may build an image before, and to end behind the guest.
+const START: Duration = Duration::from_secs(300);
 const END: Duration = Duration::from_secs(10);
 
 /// Addresses on the Ethernet; and of this machine and of the guest, on QEMU's network for the tools' TCP.
@@ -94,10 +94,8 @@ impl Peer {
 
     /// The guest's commands for both cards' addresses.
     pub(super) fn network(&self) -> String {
-        format!(
-            "ip addr add {}/24 dev eth0\nip link set eth0 up\nip addr add {GUEST_INFO}/24 dev eth1\nip link set eth1 up",
-            GUEST.1
-        )
+        let up = |card, address| format!("ip addr add {address}/24 dev {card}\nip link set {card} up");
+        format!("{}\n{}", up("eth0", GUEST.1), up("eth1", GUEST_INFO))
     }
 
     /// Address and port at which a tool in the guest finds it.

@@ -1,6 +1,6 @@
-//! `cargo xtask guest --rdma`: the tools that every user of RDMA has, `ibv_*_pingpong` and perftest, over Linux' adapter in
-//! software (`rdma_rxe`) in a guest. First both ends stock on `lo`, which shows that the guest is sound; then, with `--peer`,
-//! each tool against a program of this machine, which is on the guest's Ethernet.
+//! `cargo xtask guest --rdma`: the tools that every user of RDMA has, `ibv_*_pingpong` and perftest, over Linux'
+//! adapter in software (`rdma_rxe`) in a guest. First both ends stock on `lo`, which shows that the guest is sound;
+//! then, with `--peer`, each tool against a program of this machine, which is on the guest's Ethernet.
 //!
 //! Nothing is installed, and no privileges are needed: see [`super::packages`].
 
@@ -86,8 +86,8 @@ impl Tool {
 /// The tools of the step of `cargo xtask test`.
 const SHORT: [&str; 3] = ["ibv_rc_pingpong", "ib_write_lat", "ib_atomic_lat"];
 
-/// Modules of Linux; those that they need come with them. Nothing loads `crc32_generic` by itself, and without it no adapter
-/// is made.
+/// Modules of Linux; those that they need come with them. Nothing loads `crc32_generic` by itself, and without it no
+/// adapter is made.
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_net", "crc32_generic", "ib_uverbs", "rdma_rxe"];
 
 /// Files besides programs, and the library that libibverbs opens for this adapter.
@@ -355,9 +355,13 @@ impl Figure {
             Self::Column(column, unit) => lines.iter().rev().find_map(|line| {
                 let row: Vec<&str> = line.split_whitespace().collect();
                 let row: Option<Vec<f64>> = row.iter().map(|word| word.parse().ok()).collect();
-                // On a busy machine perftest may fail to find its clock's rate, and then prints `inf`.
+                // On a busy machine perftest may fail to find its clock's rate, and then prints `inf` or zero.
                 let number = row?.get(column).copied()?;
-                Some(if number.is_finite() { format!("{number:>10.2} {unit}") } else { format!("{:>10}", "no clock") })
+                Some(if number.is_finite() && number > 0.0 {
+                    format!("{number:>10.2} {unit}")
+                } else {
+                    format!("{:>10}", "no clock")
+                })
             }),
         }
     }
@@ -427,6 +431,7 @@ mod tests {
                          65536      200              60.10              58.27                0.000932";
         assert_eq!(find(BANDWIDTH, bandwidth).as_deref(), Some("     58.27 MB/s, average"));
         assert_eq!(find(LATENCY, "8 200 inf inf inf inf -nan inf inf").as_deref(), Some("  no clock"));
+        assert_eq!(find(BANDWIDTH, "65536 200 0.00 0.00 0.000000").as_deref(), Some("  no clock"));
         assert_eq!(find(LATENCY, "1 2"), None);
         assert_eq!(find(Figure::Iteration, "no route"), None);
     }
