@@ -3,6 +3,7 @@
 mod common;
 
 use common::conformance::conforms;
+use common::two::{self, play, udp};
 use common::{goes_on_without_its_host, is_gone, open, pair};
 
 use hamr_verbs::host::Wire;
@@ -21,6 +22,17 @@ fn a_handler_on_riscv64_sends_in_one_epoch_and_the_next() {
 #[test]
 fn queue_pairs_conform() {
     conforms("qemu:riscv64", &Wire::Own);
+}
+
+#[test]
+fn queue_pairs_conform_over_packets() {
+    conforms("qemu:riscv64", &Wire::udp([127, 92, 0, 7].into()));
+}
+
+#[test]
+fn a_machine_plays_ping_pong_with_a_process() {
+    let wires = udp([[127, 92, 0, 8], [127, 92, 0, 9]], None);
+    play(&two::pair(["qemu:riscv64", "shm"], &wires), 200);
 }
 
 #[test]

@@ -13,6 +13,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// Bytes of the longest packet: a path MTU of 4096.
 pub const LONGEST: usize = 4096 + OVERHEAD;
+/// Packets of other ports that are dropped at once.
+const MOST_DROPPED: u32 = 64;
 /// Bytes that wait in the socket, if the system allows it.
 const BUFFER: usize = 4 << 20;
 
@@ -94,20 +96,27 @@ impl Udp {
 
     /// The next packet: the way that it came, and its bytes, which `buffer` has then. `None`: there is none.
     ///
+    /// Adapters of this kind send from the port as well, which one process of a machine has: others that can send from
+    /// its address are not heard.
+    ///
     /// # Errors
     /// The socket has ended.
     pub fn receive<'b>(&self, buffer: &'b mut [u8; LONGEST]) -> Result<Option<(Route, &'b [u8])>, Errno> {
-        match recvfrom(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-            // A longer one is cut, and its check value wrong.
-            Ok((_, bytes, from)) => {
-                let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-                let Some(SocketAddr::V4(from)) = from else { return Ok(None) };
-                let packet = buffer.get(..bytes).unwrap_or_default();
-                Ok(Some((Route { from, to: *self.from.ip(), id: 0 }, packet)))
+        for _ in 0..MOST_DROPPED {
+            match recvfrom(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                // A longer one is cut, and its check value wrong.
+                Ok((_, bytes, from)) => match from.and_then(|from| SocketAddr::try_from(from).ok()) {
+                    Some(SocketAddr::V4(from)) if from.port() == PORT => {
+                        let packet = buffer.get(..bytes).unwrap_or_default();
+                        return Ok(Some((Route { from, to: *self.from.ip(), id: 0 }, packet)));
+                    }
+                    _ => {}
+                },
+                Err(Errno::BADF | Errno::NOTSOCK) => return Err(Errno::BADF),
+                Err(_) => break,
             }
-            Err(Errno::BADF | Errno::NOTSOCK) => Err(Errno::BADF),
-            Err(_) => Ok(None),
         }
+        Ok(None)
     }
 }
 
@@ -149,6 +158,19 @@ mod tests {
         a_socket.send(b, &[0; LONGEST + 1]).expect("it is open");
         let (route, came) = b_socket.receive(&mut buffer).expect("it is open").expect("it has come");
         assert_eq!((came.len(), parse(&route.headers(came.len()), came)), (LONGEST, Err(Refused::Length)));
+    }
+
+    #[test]
+    fn a_packet_of_another_port_is_dropped() {
+        let [a, b] = [11, 12].map(|last| Ipv4Addr::new(127, 91, 0, last));
+        let (socket, peer) = (Udp::bind(b, false).expect("nobody has it"), Udp::bind(a, false).expect("nobody has it"));
+        let other = std::net::UdpSocket::bind((a, 0)).expect("a port");
+        other.send_to(&[1; 16], (b, PORT)).expect("it is open");
+        peer.send(b, &[2; 16]).expect("it is open");
+        let mut buffer = [0; LONGEST];
+        let (_, came) = socket.receive(&mut buffer).expect("it is open").expect("it has come");
+        assert_eq!(came, [2; 16]);
+        assert!(matches!(socket.receive(&mut buffer), Ok(None)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) mod conformance;
 #[path = "../../examples/stopped_host.rs"]
 mod stopped_host;
+pub(crate) mod two;
 
 /// A wait of a test at most.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
