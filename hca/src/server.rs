@@ -54,7 +54,7 @@ pub fn run() -> Result<(), ServeError> {
     // The mappings stay.
     drop(window);
     let words = section.part(0, ARENA)?;
-    let rest = Rest::new(&words, &page, Epoch(greeting.epoch))?;
+    let rest = Rest::new(&words, &page, Epoch(greeting.epoch), greeting.spin_us)?;
     section.word(HCA_EPOCH)?.store(greeting.epoch);
     section.word(HCA_STATE)?.publish(1);
     answer(&socket, &own_greeting(&greeting))?;

@@ -328,7 +328,7 @@ impl Inner {
 
     /// Starts the program, and a thread that waits for its end.
     fn start(self: &Arc<Self>, program: &Path, side: SideEnds) -> Result<&Adapter, FabricError> {
-        let SideEnds { section, memory, off, node, epoch, device, doorbell } = side;
+        let SideEnds { section, memory, off, node, epoch, device, doorbell, spin_us } = side;
         let mut ends = self.lock(LIMIT)?;
         // A closer that came first has found nothing to end.
         if self.is_closed() {
@@ -336,8 +336,9 @@ impl Inner {
         }
         section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
         section.word(FABRIC_EPOCH)?.store(epoch.0);
-        let start =
-            Start { memory: &memory, device: &device, doorbell: &doorbell, off, len: section.len(), epoch: epoch.0 };
+        let (len, number) = (section.len(), epoch.0);
+        let (memory, device_end, doorbell) = (&memory, &device, &doorbell);
+        let start = Start { memory, device: device_end, doorbell, off, len, epoch: number, spin_us };
         let started = Adapter::start(program, &start)?;
         let adapter = self.adapter.get_or_init(|| started);
         let (node, epoch) = (node.0, epoch.0 as u16);
