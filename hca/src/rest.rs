@@ -1,12 +1,11 @@
 //! When an adapter without work sleeps, and when it notifies its device (abi §7, §16.1). It goes by the offer's time, as the device.
 
 use hamr_comm::abi::ids::Epoch;
-use hamr_comm::abi::preamble::{FOR_EVER, Preamble, word};
+use hamr_comm::abi::preamble::{FOR_EVER, word};
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{OutOfWindow, Shared, Window, Word};
 use hamr_comm::am::{FencedNotifier, Idle, IdleStep, Waiter, patience};
 use hamr_verbs::wire::HCA_WAIT;
-use std::mem::offset_of;
 use std::time::Instant;
 
 /// Rounds without work between two readings of the clock.
@@ -38,14 +37,18 @@ pub struct Rest<'w> {
 }
 
 impl<'w> Rest<'w> {
-    /// Of an epoch, over the section and the window's first page.
+    /// Of an epoch, over the section and the window's first page, with so many microseconds without work before a sleep.
     ///
     /// # Errors
     /// They are too short.
-    pub fn new(section: &'w Window<Shared>, page: &'w Window<Shared>, epoch: Epoch) -> Result<Self, OutOfWindow> {
+    pub fn new(
+        section: &'w Window<Shared>,
+        page: &'w Window<Shared>,
+        epoch: Epoch,
+        spin_us: u32,
+    ) -> Result<Self, OutOfWindow> {
         let (own, waiter) = (section.word(HCA_WAIT)?, Waiter::of_epoch(epoch));
         own.store(epoch.0 << 16);
-        let spin_us = page.word(offset_of!(Preamble, spin_us) as u64)?.load();
         Ok(Self {
             own,
             device: page.word(word::DEVICE_WAIT)?,

@@ -56,7 +56,7 @@ pub fn run(port: Option<Port>) -> Result<(), ServeError> {
     // The mappings stay.
     drop(window);
     let words = section.part(0, ARENA)?;
-    let rest = Rest::new(&words, &page, Epoch(greeting.epoch))?;
+    let rest = Rest::new(&words, &page, Epoch(greeting.epoch), greeting.spin_us)?;
     section.word(HCA_EPOCH)?.store(greeting.epoch);
     section.word(HCA_STATE)?.publish(1);
     answer(&socket, &own_greeting(&greeting))?;

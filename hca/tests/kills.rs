@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{SOON, is_gone, open, pair};
-use hamr::{CallError, Node};
+use common::{IMAGE, SOON, is_gone, open, pair};
+use hamr::{CallError, Image, Node, Target};
 use hamr_comm::abi::status::Status;
 use hamr_verbs::handlers::{send_all, send_waiting, take_all, wait_for_one};
 use hamr_verbs::host::FabricError;
@@ -166,9 +166,10 @@ fn ends_with_its_host(test: &str, count: u32, has_child: bool) {
     if std::env::var_os(ROLE).is_some() {
         return host(has_child);
     }
+    let image = Image::find("hamr-verbs-image").and_then(|image| image.resolve(&Target::hosted())).expect("an image");
     for number in 0..count {
         let mut command = Command::new(std::env::current_exe().expect("a program"));
-        command.args(["--exact", test, "--nocapture"]).env(ROLE, "1").stdout(Stdio::piped());
+        command.args(["--exact", test, "--nocapture"]).env(ROLE, "1").env(IMAGE, &image.path).stdout(Stdio::piped());
         let mut host = command.spawn().expect("it starts");
         let output = BufReader::new(host.stdout.take().expect("it is piped"));
         let processes = output.lines().map_while(Result::ok).find_map(|line| {

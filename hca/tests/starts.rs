@@ -5,7 +5,7 @@ mod common;
 use common::{SOON, is_gone, open, pair};
 use hamr::CallOptions;
 use hamr_comm::abi::status::Status;
-use hamr_verbs::handlers::set_up_and_send;
+use hamr_verbs::handlers::{set_up_and_send, wait_for_one};
 use hamr_verbs::host::{Fabric, FabricError, QpPlan};
 use hamr_verbs::wire::{Access, Reply};
 use rustix::process::{Pid, Signal, kill_process};
@@ -130,6 +130,23 @@ fn a_command_reaches_its_own_adapter() {
     let fabric = Fabric::open(&node).expect("an adapter");
     fabric.serve(&node);
     assert_eq!(node.sync(set_up_and_send::with(10)).expect("all come"), 45);
+}
+
+/// A wait ends by its own limit where nothing else ends it.
+#[test]
+fn a_wait_for_a_stopped_adapter_keeps_to_its_limit() {
+    let node = open("shm", 1 << 20);
+    let pair = pair(&node);
+    let process = pair.fabric.process().expect("it runs");
+    let signal =
+        |signal| kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), signal).expect("it runs");
+    signal(Signal::STOP);
+    let deadline = CallOptions { deadline: Some(Duration::from_millis(200)), ..CallOptions::default() };
+    let begin = Instant::now();
+    let done = node.stream().expect("a stream").sync_with(wait_for_one::with(pair.cq), deadline);
+    assert!(done.is_err() && begin.elapsed() < Duration::from_secs(5), "{done:?} after {:?}", begin.elapsed());
+    signal(Signal::CONT);
+    pair.sends(&node, 10);
 }
 
 /// H12: the limit of the call, and then a second.

@@ -25,8 +25,13 @@ pub(crate) fn runtime() -> &'static Runtime {
 
 pub(crate) fn open(device: &str, verbs: u64) -> Node {
     let options = Options { verbs, start_deadline: Duration::from_secs(60), ..Options::default() };
-    runtime().open_with(device, Image::find("hamr-verbs-image").expect("an image"), options).expect("a device")
+    // A program that a test starts again and again is told where it is.
+    let image = std::env::var_os(IMAGE).map_or_else(|| Image::find("hamr-verbs-image"), Image::file);
+    runtime().open_with(device, image.expect("an image"), options).expect("a device")
 }
+
+/// The variable with the image's file.
+pub(crate) const IMAGE: &str = "HAMR_HCA_TEST_IMAGE";
 
 /// Runs a test's own program as a host that is stopped (`examples/stopped_host.rs`): `test` is the name of the test, which is
 /// called again for that.

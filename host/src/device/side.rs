@@ -37,6 +37,8 @@ pub struct SideEnds {
     pub node: NodeId,
     /// The epoch that it is opened in.
     pub epoch: Epoch,
+    /// Microseconds that a side polls without result before it sleeps, as the device's offer has them.
+    pub spin_us: u32,
     /// A socket: eight bytes notify the device.
     pub device: OwnedFd,
     /// A socket, readable when the device has notified the program.
@@ -99,6 +101,7 @@ impl Device {
             return Err(refused("it had an adapter in this epoch: restart it first".into()));
         }
         last.program = Some((epoch, closer));
-        Ok(SideEnds { section: window, memory, off: section.off, node: self.id, epoch, device, doorbell })
+        let (off, spin_us) = (section.off, self.options.idle_policy().spin_us);
+        Ok(SideEnds { section: window, memory, off, node: self.id, epoch, spin_us, device, doorbell })
     }
 }

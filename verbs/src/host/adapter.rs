@@ -45,6 +45,7 @@ pub(super) struct Start<'a> {
     pub(super) off: u64,
     pub(super) len: u64,
     pub(super) epoch: u32,
+    pub(super) spin_us: u32,
 }
 
 /// The program: beside this one, or beside the folder of a test or example.
@@ -70,8 +71,8 @@ impl Adapter {
         let (socket, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|e| failed(e.to_string()))?;
-        let Start { memory, device, doorbell, off, len, epoch } = *start;
-        let greeting = Greeting { magic: GREETING, fingerprint: FINGERPRINT, off, len, epoch, reserved: 0 };
+        let Start { memory, device, doorbell, off, len, epoch, spin_us } = *start;
+        let greeting = Greeting { magic: GREETING, fingerprint: FINGERPRINT, off, len, epoch, spin_us };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let descriptors = [memory.as_fd(), doorbell.as_fd(), device.as_fd()];

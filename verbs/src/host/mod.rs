@@ -47,6 +47,8 @@ use std::vec::Vec;
 
 /// How long the adapter may take for one answer, the wait for other threads included.
 const LIMIT: Duration = Duration::from_secs(1);
+/// How long the adapter of a [`Fabric`] that is dropped may take to end by itself.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// A queue pair to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,7 +271,7 @@ impl Fabric {
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        self.0.close(2 * LIMIT);
+        self.0.close_in(GRACE, LIMIT);
     }
 }
 
@@ -392,7 +394,7 @@ impl Inner {
         wire: &Wire,
         side: SideEnds,
     ) -> Result<&Adapter, FabricError> {
-        let SideEnds { section, memory, off, node, epoch, device, doorbell } = side;
+        let SideEnds { section, memory, off, node, epoch, device, doorbell, spin_us } = side;
         let mut ends = self.lock(LIMIT)?;
         // A closer that came first has found nothing to end.
         if self.is_closed() {
@@ -400,8 +402,9 @@ impl Inner {
         }
         section.write(0, &SectionHead { magic: MAGIC, version: 1 })?;
         section.word(FABRIC_EPOCH)?.store(epoch.0);
-        let start =
-            Start { memory: &memory, device: &device, doorbell: &doorbell, off, len: section.len(), epoch: epoch.0 };
+        let (len, number) = (section.len(), epoch.0);
+        let (memory, device_end, doorbell) = (&memory, &device, &doorbell);
+        let start = Start { memory, device: device_end, doorbell, off, len, epoch: number, spin_us };
         let started = Adapter::start(program, wire, &start)?;
         let adapter = self.adapter.get_or_init(|| started);
         let (node, epoch) = (node.0, epoch.0 as u16);
@@ -480,6 +483,26 @@ impl Inner {
         has_ended
     }
 
+    /// Ends the adapter, which has so long to end by itself, within `limit`. True: it writes nothing any more.
+    fn close_in(&self, grace: Duration, limit: Duration) -> bool {
+        if !self.is_here() {
+            return true;
+        }
+        let begin = Instant::now();
+        self.is_closed.store(true, Ordering::Release);
+        // Who asks it something has the lock, and stops at that.
+        self.adapter.get().into_iter().for_each(Adapter::hang_up);
+        let Some(mut ends) = lock_within(&self.ends, limit) else { return false };
+        // Under the lock it is there, or never will be.
+        let left = limit.saturating_sub(begin.elapsed());
+        let has_ended = self.adapter.get().is_none_or(|adapter| self.end(&mut ends, adapter, grace, left));
+        if has_ended {
+            // The next epoch has the section.
+            *ends = None;
+        }
+        has_ended
+    }
+
     /// It has ended, by itself or not.
     fn has_ended(&self) {
         self.is_closed.store(true, Ordering::Release);
@@ -492,23 +515,7 @@ impl Inner {
 
 impl Closer for Inner {
     fn close(&self, limit: Duration) -> bool {
-        if !self.is_here() {
-            return true;
-        }
-        let begin = Instant::now();
-        let left = || limit.saturating_sub(begin.elapsed());
-        self.is_closed.store(true, Ordering::Release);
-        // Who asks it something has the lock, and stops at that.
-        self.adapter.get().into_iter().for_each(Adapter::hang_up);
-        let Some(mut ends) = lock_within(&self.ends, limit) else { return false };
-        // Under the lock it is there, or never will be.
-        let has_ended =
-            self.adapter.get().is_none_or(|adapter| self.end(&mut ends, adapter, LIMIT.min(left() / 2), left()));
-        if has_ended {
-            // The next epoch has the section.
-            *ends = None;
-        }
-        has_ended
+        self.close_in(LIMIT.min(limit / 2), limit)
     }
 
     fn has_failed(&self) -> bool {

@@ -22,8 +22,9 @@ pub struct Greeting {
     pub len: u64,
     /// The epoch.
     pub epoch: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Microseconds without work before a sleep, as the offer has for the device; all ones: none. From the host, because a device can
+    /// write the offer.
+    pub spin_us: u32,
 }
 
 /// What the host asks for.
