@@ -84,14 +84,13 @@ impl<K> Engine<K> {
         if let Some(qp) = self.qp_mut(index) {
             qp.peer_number = header.deth.source;
         }
-        // A receive request that is wrong has ended the queue pair.
-        let _ = self.has_room(None, Some(index))
+        // A receive request that is wrong ends the queue pair.
+        let is_received = self.has_room(None, Some(index))
             && self.begin_receive(index, needed).is_ok()
             && self.receive_segment(index, &Source::Bytes(&grh), GRH as u64).is_ok()
-            && self.receive_segment(index, &Source::Bytes(payload), length).is_ok()
-            && {
-                self.end_receive(index, header.opcode.has_immediate.then_some(header.immediate));
-                true
-            };
+            && self.receive_segment(index, &Source::Bytes(payload), length).is_ok();
+        if is_received {
+            self.end_receive(index, header.opcode.has_immediate.then_some(header.immediate));
+        }
     }
 }
