@@ -50,9 +50,6 @@ impl Way {
     }
 }
 
-/// Rounds of a loop.
-const ROUNDS: u32 = 4;
-
 /// A machine that does not answer has failed.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// QEMU's, in the folder.
@@ -219,7 +216,7 @@ impl Stepper {
         }
     }
 
-    /// Ends tasks in front of each instruction of a way, of a loop in the first [`ROUNDS`]: `call` sends the call of one,
+    /// Ends tasks in front of each instruction of a way, of a loop in its first `rounds`: `call` sends the call of one,
     /// `wait` waits for its outcome. `check` looks behind each what it has left, and is told the outcome. Words of the
     /// image are as `before` says when a task begins. `name` is for people.
     ///
@@ -227,7 +224,7 @@ impl Stepper {
     /// When the machine does not answer, a task ends otherwise, or not in front of each instruction.
     pub fn end_at_each<P>(
         &mut self,
-        name: &str,
+        (name, rounds): (&str, u32),
         before: &BTreeMap<u64, u64>,
         call: impl Fn() -> P,
         wait: impl Fn(P) -> Result<(), CallError>,
@@ -240,7 +237,7 @@ impl Stepper {
         check(name, true);
         let mut left: BTreeSet<u64> = way.instructions.iter().map(|(pc, _)| *pc).collect();
         // Of a loop the first rounds.
-        let places = (0..).zip(&way.instructions).filter(|(_, (_, times))| *times < ROUNDS).map(|(nth, _)| Some(nth));
+        let places = (0..).zip(&way.instructions).filter(|(_, (_, times))| *times < rounds).map(|(nth, _)| Some(nth));
         let (count, mut ends) = (left.len(), 0);
         // What an atomic change has kept from one of these is made up for.
         for place in places.chain(std::iter::repeat_n(None, count)) {

@@ -87,17 +87,17 @@ impl Section {
         Name { index, generation, node: NODE, epoch: EPOCH as u16 }.into()
     }
 
-    /// Does what a host does that resets an object: the next generation is in its place.
-    pub fn reset(&self, object: &Object) {
-        let next = Object { generation: object.generation + 1, ..*object };
-        let (ring, window) = (LINE << object.log2, &self.window);
-        let bytes = if object.kind == Kind::QUEUE_PAIR { 2 * ring + (LINE << object.receive_log2) } else { ring };
+    /// Does what a host does that replaces the former generation of an object in its place by this one.
+    pub fn replace(&self, object: &Object) {
+        let (window, &Object { off, log2, receive_off, receive_log2, .. }) = (&self.window, object);
+        let is_pair = object.kind == Kind::QUEUE_PAIR;
         let Some(place) = object.kind.place(object.index) else { return };
-        let line = next.as_bytes().get(..WORD as usize).unwrap_or_default();
+        let line = object.as_bytes().get(..WORD as usize).unwrap_or_default();
         let done = Memory::publish(window, place + WORD, 0)
-            .and_then(|()| window.zero(object.off, bytes))
+            .and_then(|()| window.zero(off, LINE << (log2 + u8::from(is_pair))))
+            .and_then(|()| if is_pair { window.zero(receive_off, LINE << receive_log2) } else { Ok(()) })
             .and_then(|()| window.write_bytes(place, line))
-            .and_then(|()| Memory::publish(window, place + WORD, Object::live(next.generation)));
+            .and_then(|()| Memory::publish(window, place + WORD, Object::live(object.generation)));
         assert_eq!(done, Ok(()));
     }
 

@@ -2,8 +2,8 @@
 
 use crate::testing::{Ended, Ending, LKEY, REGION, Section};
 use crate::wire::{
-    ARENA, CQ_CI, CompletionEntry, FABRIC_STATE, FabricState, Kind, LINE, Object, Opcode, QP_STATE, QpState, SendEntry, Sge,
-    WORD, WcOpcode, WcStatus, word_of,
+    ARENA, CQ_CI, CompletionEntry, FABRIC_STATE, FabricState, Kind, LINE, Object, Opcode, QP_STATE, QpState, SendEntry,
+    Sge, WORD, WcOpcode, WcStatus, word_of,
 };
 use crate::{CqId, MrId, QpId, SendWr, VerbsError, ring::Ring};
 use hamr_comm::abi::window::{Private, Window};
@@ -22,6 +22,11 @@ fn complete(section: &Section, x: u32, entry: &CompletionEntry) {
 
 fn sent(id: u64, retired: u32) -> CompletionEntry {
     CompletionEntry { id, opcode: WcOpcode::SEND, retired, generation: 1, ..CompletionEntry::default() }
+}
+
+/// Replaces an object by its next generation.
+fn reset(section: &Section, object: &Object) {
+    section.replace(&Object { generation: object.generation + 1, ..*object });
 }
 
 #[test]
@@ -201,7 +206,7 @@ fn a_handle_of_what_was_reset_is_stale() {
     let qp = verbs.queue_pair(section.id(0)).expect("there");
     let shared = verbs.shared_receive_queue(section.id(0)).expect("there");
     let queue = verbs.completion_queue(section.id(0)).expect("there");
-    [a, srq, cq].iter().for_each(|object| section.reset(object));
+    [a, srq, cq].iter().for_each(|object| reset(&section, object));
     assert_eq!(qp.post(&SendWr::inline(1, &[])), Err(VerbsError::Stale));
     assert_eq!(qp.receive(1, &[]), Err(VerbsError::Stale));
     assert_eq!(shared.receive(1, &[]), Err(VerbsError::Stale));
@@ -217,7 +222,7 @@ fn a_handle_of_what_was_reset_is_stale() {
 fn an_object_that_changes_while_it_is_opened_is_stale() {
     let section = Section::new(2, 3);
     let pair = section.objects[2];
-    let changing = Ending::changing(&section.window, || section.reset(&pair));
+    let changing = Ending::changing(&section.window, || reset(&section, &pair));
     assert_eq!(section.over(&changing).queue_pair(section.id(0)).err(), Some(VerbsError::Stale));
     assert!(section.verbs().queue_pair(section.id_of(0, 2)).is_ok());
 }
@@ -239,7 +244,7 @@ fn an_opening_that_is_ended_leaves_old_completions_whole() {
         let received = CompletionEntry { opcode: WcOpcode::RECV, srq: 1, qp: 2, ..sent(9, 3) };
         complete(&section, 0, &sent(2, 3));
         complete(&section, 1, &received);
-        [section.objects[2], srq].iter().for_each(|object| section.reset(object));
+        [section.objects[2], srq].iter().for_each(|object| reset(&section, object));
         let ending = Ending::new(&section.window, stores);
         let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let verbs = section.over(&ending);

@@ -20,6 +20,9 @@ use std::time::Duration;
 
 const BETWEEN: [&str; 2] = ["15hamr_tests_xacc5steps5begin", "15hamr_tests_xacc5steps3end"];
 
+/// Rounds of a loop.
+const ROUNDS: u32 = 4;
+
 /// A notification that has not come by then is lost.
 const LOST: Duration = Duration::from_secs(5);
 
@@ -35,7 +38,7 @@ fn each(
     let name = ROUTINES[routine];
     check(name);
     let call = || node.offload(steps::with(routine as u32, x.ptr())).expect("sent");
-    stepper.end_at_each(name, before, call, |call| call.wait(), &mut |why, _| check(why));
+    stepper.end_at_each((name, ROUNDS), before, call, |call| call.wait(), &mut |why, _| check(why));
 }
 
 fn image(runtime: &Runtime) -> (Image, ImageFile) {
