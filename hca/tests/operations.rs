@@ -517,9 +517,9 @@ proptest! {
                 37 => assert_eq!(bench.engine.command(&fail(2 + qp)), Reply::DONE),
                 // One dies, and the other one with it or behind it, in the middle of a message or not.
                 _ => {
-                    drop(bench.reset(2 + qp, |object| object));
+                    let _ = bench.reset(2 + qp, |object| object);
                     bench.engine.round(0);
-                    drop(bench.reset(3 - qp, |object| object));
+                    let _ = bench.reset(3 - qp, |object| object);
                     assert_eq!(bench.engine.command(&bench::connect(2, 3)), Reply::DONE);
                 }
             }
