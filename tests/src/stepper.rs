@@ -5,12 +5,13 @@
 //! No interrupt comes in a step, so the number alone decides where that is.
 
 use hamr::qemu::{Machine, QemuLauncher};
-use hamr::{ImageFile, Runtime};
+use hamr::{CallError, ImageFile, Runtime};
+use hamr_comm::abi::status::Status;
 use object::{Object, ObjectSymbol};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A machine that can be stepped, before it starts.
 pub struct Stepped {
@@ -213,6 +214,51 @@ impl Stepper {
         while !self.is_on(stack) {
             self.step();
         }
+    }
+
+    /// Ends tasks in front of each instruction of a way, of a loop in its first `rounds`: `call` sends the call of one,
+    /// `wait` waits for its outcome. `check` looks behind each what it has left, and is told the outcome. Words of the
+    /// image are as `before` says when a task begins. `name` is for people.
+    ///
+    /// # Panics
+    /// When the machine does not answer, a task ends otherwise, or not in front of each instruction.
+    pub fn end_at_each<P>(
+        &mut self,
+        (name, rounds): (&str, u32),
+        before: &BTreeMap<u64, u64>,
+        call: impl Fn() -> P,
+        wait: impl Fn(P) -> Result<(), CallError>,
+        check: &mut dyn FnMut(&str, bool),
+    ) {
+        let start = Instant::now();
+        self.restore(before);
+        let (whole, way) = self.trace(&call);
+        wait(whole).expect("it is not ended");
+        check(name, true);
+        let mut left: BTreeSet<u64> = way.instructions.iter().map(|(pc, _)| *pc).collect();
+        // Of a loop the first rounds.
+        let places = (0..).zip(&way.instructions).filter(|(_, (_, times))| *times < rounds).map(|(nth, _)| Some(nth));
+        let (count, mut ends) = (left.len(), 0);
+        // What an atomic change has kept from one of these is made up for.
+        for place in places.chain(std::iter::repeat_n(None, count)) {
+            self.restore(before);
+            let (sent, pc) = match (place, left.first()) {
+                (Some(nth), _) => self.end_at(&way, nth, &call),
+                (None, Some(pc)) => self.end_at_first(*pc, &call),
+                (None, None) => break,
+            };
+            match (wait(sent), pc) {
+                (Err(CallError::Fault(report)), Some(pc)) if report.status == Status::TRAP => {
+                    left.remove(&pc);
+                    ends += 1;
+                    check(&format!("{name}: ended in front of the instruction at {pc:#x}"), false);
+                }
+                (Ok(()), None) => check(name, true),
+                (outcome, pc) => panic!("{name}, {pc:x?}: {outcome:?}"),
+            }
+        }
+        assert!(left.is_empty(), "{name}: not ended in front of {left:x?}");
+        println!("{name}: {ends} ends, at each of {count} instructions, {:.1?}", start.elapsed());
     }
 
     /// The words of the static whose symbol contains `name`.

@@ -105,6 +105,8 @@ impl<M: Memory> CompletionQueue<'_, M> {
 
     fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {
         self.verbs.memory.found_nothing();
+        let place = Kind::COMPLETION_QUEUE.place(self.index).ok_or(VerbsError::Stale)?;
+        self.verbs.check_live(place, self.generation)?;
         match state {
             FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
             FabricState::ATTACHED => Err(VerbsError::Overrun),

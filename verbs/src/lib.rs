@@ -34,6 +34,8 @@ mod queue_pair;
 mod region;
 pub mod ring;
 mod shared_receive_queue;
+#[cfg(feature = "handlers")]
+pub mod steps;
 #[cfg(any(feature = "testing", test))]
 pub mod testing;
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub(crate) struct Queue<'v, M: Memory> {
     pub(crate) verbs: &'v Verbs<'v, M>,
     pub(crate) ring: Ring,
     pub(crate) generation: u16,
+    /// Where the object is in the section.
+    pub(crate) place: u64,
     /// The key of the object, entries posted, entries that are free again.
     pub(crate) words: [&'v AtomicU32; 3],
 }
@@ -51,6 +53,7 @@ impl<M: Memory> Queue<'_, M> {
         if key.load(Ordering::Relaxed) != u32::from(self.generation) {
             return Err(VerbsError::Stale);
         }
+        self.verbs.check_live(self.place, self.generation)?;
         let (mut x, retired) = (posted.load(Ordering::Relaxed), retired.load(Ordering::Relaxed));
         // One completion may have been taken of a post that was ended: then it is -1.
         let has_room = |x: u32, spare| (x.wrapping_sub(retired) as i32) < ring.entries() as i32 - spare as i32;

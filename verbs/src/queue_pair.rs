@@ -28,11 +28,12 @@ impl<M: Memory> Verbs<'_, M> {
         self.claim_words(words, object.generation);
         let [key, sent, sent_retired, received, received_retired] = words;
         let (verbs, generation) = (self, object.generation);
+        let place = Kind::QUEUE_PAIR.place(object.index).ok_or(VerbsError::Stale)?;
         let ring = Ring::new(object.off, object.log2, 2, object.tag());
-        let sends = Queue { verbs, ring, generation, words: [key, sent, sent_retired] };
+        let sends = Queue { verbs, ring, generation, place, words: [key, sent, sent_retired] };
         let receives = object.shared_receive_queue().is_none().then(|| {
             let ring = Ring::new(object.receive_off, object.receive_log2, 1, object.tag());
-            Queue { verbs, ring, generation, words: [key, received, received_retired] }
+            Queue { verbs, ring, generation, place, words: [key, received, received_retired] }
         });
         Ok(QueuePair { index: object.index, sends, receives })
     }

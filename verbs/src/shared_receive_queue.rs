@@ -27,8 +27,9 @@ impl<M: Memory> Verbs<'_, M> {
         self.claim_words(words, object.generation);
         let [key, posted, retired, ..] = words;
         let ring = Ring::new(object.off, object.log2, 1, object.tag());
+        let place = Kind::SHARED_RECEIVE_QUEUE.place(object.index).ok_or(VerbsError::Stale)?;
         let words = [key, posted, retired];
-        Ok(SharedReceiveQueue(Queue { verbs: self, ring, generation: object.generation, words }))
+        Ok(SharedReceiveQueue(Queue { verbs: self, ring, generation: object.generation, place, words }))
     }
 }
 

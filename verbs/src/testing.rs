@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_comm::abi::window::AtomicOp;
 use hamr_comm::abi::window::{OutOfWindow, Private, Window};
 use hamr_comm::side::WORDS;
+use std::boxed::Box;
 use std::vec::Vec;
 use zerocopy::IntoBytes;
 
@@ -78,7 +79,26 @@ impl Section {
 
     /// What the host would tell a handler of an object.
     pub fn id<I: From<Name>>(&self, index: u16) -> I {
-        Name { index, generation: 1, node: NODE, epoch: EPOCH as u16 }.into()
+        self.id_of(index, 1)
+    }
+
+    /// The same of a later generation.
+    pub fn id_of<I: From<Name>>(&self, index: u16, generation: u16) -> I {
+        Name { index, generation, node: NODE, epoch: EPOCH as u16 }.into()
+    }
+
+    /// Does what a host does that replaces the former generation of an object in its place by this one.
+    pub fn replace(&self, object: &Object) {
+        let (window, &Object { off, log2, receive_off, receive_log2, .. }) = (&self.window, object);
+        let is_pair = object.kind == Kind::QUEUE_PAIR;
+        let Some(place) = object.kind.place(object.index) else { return };
+        let line = object.as_bytes().get(..WORD as usize).unwrap_or_default();
+        let done = Memory::publish(window, place + WORD, 0)
+            .and_then(|()| window.zero(off, LINE << (log2 + u8::from(is_pair))))
+            .and_then(|()| if is_pair { window.zero(receive_off, LINE << receive_log2) } else { Ok(()) })
+            .and_then(|()| window.write_bytes(place, line))
+            .and_then(|()| Memory::publish(window, place + WORD, Object::live(object.generation)));
+        assert_eq!(done, Ok(()));
     }
 
     /// A device over it.
@@ -114,12 +134,19 @@ pub struct Ended;
 pub struct Ending<'w> {
     window: &'w Window<Private>,
     left: Cell<u32>,
+    /// Done before the next bytes are read.
+    change: Cell<Option<Box<dyn FnOnce() + 'w>>>,
 }
 
 impl<'w> Ending<'w> {
     /// So many stores are made.
     pub fn new(window: &'w Window<Private>, stores: u32) -> Self {
-        Self { window, left: Cell::new(stores) }
+        Self { window, left: Cell::new(stores), change: Cell::new(None) }
+    }
+
+    /// All stores are made, and this before the next bytes are read: what another side does meanwhile.
+    pub fn changing(window: &'w Window<Private>, change: impl FnOnce() + 'w) -> Self {
+        Self { change: Cell::new(Some(Box::new(change))), ..Self::new(window, u32::MAX) }
     }
 
     fn step(&self, half: impl FnOnce()) {
@@ -138,6 +165,7 @@ impl Memory for Ending<'_> {
         self.window.len()
     }
     fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
+        self.change.take().into_iter().for_each(|change| change());
         self.window.read_bytes(off, to)
     }
     fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {

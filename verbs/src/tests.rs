@@ -2,8 +2,8 @@
 
 use crate::testing::{Ended, Ending, LKEY, REGION, Section};
 use crate::wire::{
-    ARENA, CQ_CI, CompletionEntry, FABRIC_STATE, FabricState, LINE, Object, Opcode, QP_STATE, QpState, SendEntry, Sge,
-    WORD, WcOpcode, WcStatus, word_of,
+    ARENA, CQ_CI, CompletionEntry, FABRIC_STATE, FabricState, Kind, LINE, Object, Opcode, QP_STATE, QpState, SendEntry,
+    Sge, WORD, WcOpcode, WcStatus, word_of,
 };
 use crate::{CqId, MrId, QpId, Remote, SendWr, SrqId, VerbsError, ring::Ring};
 use hamr_comm::abi::window::{AtomicOp, Private, Window};
@@ -22,6 +22,11 @@ fn complete(section: &Section, x: u32, entry: &CompletionEntry) {
 
 fn sent(id: u64, retired: u32) -> CompletionEntry {
     CompletionEntry { id, opcode: WcOpcode::SEND, retired, generation: 1, ..CompletionEntry::default() }
+}
+
+/// Replaces an object by its next generation.
+fn reset(section: &Section, object: &Object) {
+    section.replace(&Object { generation: object.generation + 1, ..*object });
 }
 
 #[test]
@@ -238,6 +243,81 @@ fn a_poll_that_is_ended_frees_what_it_found() {
             break;
         }
         assert!(stores < 100);
+    }
+}
+
+/// A handle that is kept over a reset, as a task keeps it over a wait.
+#[test]
+fn a_handle_of_what_was_reset_is_stale() {
+    let section = Section::new(2, 3);
+    section.connect();
+    let verbs = section.verbs();
+    let [_, cq, a, _, srq, ..] = section.objects[..] else { panic!("objects") };
+    assert_eq!(srq.kind, Kind::SHARED_RECEIVE_QUEUE);
+    let qp = verbs.queue_pair(section.id(0)).expect("there");
+    let shared = verbs.shared_receive_queue(section.id(0)).expect("there");
+    let queue = verbs.completion_queue(section.id(0)).expect("there");
+    [a, srq, cq].iter().for_each(|object| reset(&section, object));
+    assert_eq!(qp.post(&SendWr::inline(1, &[])), Err(VerbsError::Stale));
+    assert_eq!(qp.receive(1, &[]), Err(VerbsError::Stale));
+    assert_eq!(shared.receive(1, &[]), Err(VerbsError::Stale));
+    assert_eq!(queue.poll(), Err(VerbsError::Stale));
+    // Nor may it garble what the next one has posted.
+    let next = verbs.queue_pair(section.id_of(0, 2)).expect("there");
+    assert_eq!(next.post(&SendWr::inline(2, &[])), Ok(()));
+    assert_eq!(qp.post(&SendWr::inline(1, &[])), Err(VerbsError::Stale));
+}
+
+/// The host resets a queue pair while a handler opens it.
+#[test]
+fn an_object_that_changes_while_it_is_opened_is_stale() {
+    let section = Section::new(2, 3);
+    let pair = section.objects[2];
+    let changing = Ending::changing(&section.window, || reset(&section, &pair));
+    assert_eq!(section.over(&changing).queue_pair(section.id(0)).err(), Some(VerbsError::Stale));
+    assert!(section.verbs().queue_pair(section.id_of(0, 2)).is_ok());
+}
+
+/// H1, of the first use behind a reset: completions of the former generation free nothing, and are none of a liar.
+#[test]
+fn an_opening_that_is_ended_leaves_old_completions_whole() {
+    for stores in 0.. {
+        let section = Section::new(2, 3);
+        section.connect();
+        let srq = *section.objects.iter().find(|object| object.kind == Kind::SHARED_RECEIVE_QUEUE).expect("one");
+        {
+            let verbs = section.verbs();
+            let qp = verbs.queue_pair(section.id(0)).expect("there");
+            (0..3).for_each(|id| qp.post(&SendWr::inline(id, &[])).expect("room"));
+            let shared = verbs.shared_receive_queue(section.id(0)).expect("there");
+            (0..3).for_each(|id| shared.receive(id, &[]).expect("room"));
+        }
+        let received = CompletionEntry { opcode: WcOpcode::RECV, srq: 1, qp: 2, ..sent(9, 3) };
+        complete(&section, 0, &sent(2, 3));
+        complete(&section, 1, &received);
+        [section.objects[2], srq].iter().for_each(|object| reset(&section, object));
+        let ending = Ending::new(&section.window, stores);
+        let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let verbs = section.over(&ending);
+            (verbs.queue_pair(section.id_of(0, 2)).is_ok(), verbs.shared_receive_queue(section.id_of(0, 2)).is_ok())
+        }));
+        let verbs = section.verbs();
+        let cq = verbs.completion_queue(section.id(0)).expect("there");
+        let found = [cq.poll(), cq.poll()].map(|found| found.map(|found| found.map(|found| found.id)));
+        assert_eq!(found, [Ok(Some(2)), Ok(Some(9))], "after {stores} stores");
+        let qp = verbs.queue_pair(section.id_of(0, 2)).expect("there");
+        let room = (0..).take_while(|id| qp.post(&SendWr::inline(*id, &[])).is_ok()).count();
+        let shared = verbs.shared_receive_queue(section.id_of(0, 2)).expect("there");
+        let shared_room = (0..).take_while(|id| shared.receive(*id, &[]).is_ok()).count();
+        assert_eq!((room, shared_room), (4, 4), "after {stores} stores");
+        match run {
+            Ok(opened) => {
+                assert_eq!(opened, (true, true));
+                break;
+            }
+            Err(why) => assert!(why.is::<Ended>()),
+        }
+        assert!(stores < 200);
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) const QP_WORDS: usize = 5;
 pub(crate) const CQ_WORDS: usize = 2;
 /// Those of a shared receive queue: the key, requests posted and free again, a bit for each of the longest ring.
 pub(crate) const SRQ_WORDS: usize = 3 + (1 << MAX_LOG2) / 32;
+/// The key of private words that are being made: no generation, and not 0 as of a place that was never used.
+const OF_NONE: u32 = u32::MAX;
 /// Where those of completion queues begin, behind those of queue pairs.
 const CQ_BASE: usize = QP_WORDS * MAX_QUEUE_PAIRS as usize;
 /// Where those of shared receive queues begin.
@@ -84,6 +86,8 @@ impl<'c, M: Memory> Verbs<'c, M> {
         }
         self.check_live(place, id.generation)?;
         let object: Object = self.memory.read(place)?;
+        // The host may have begun another one during the copy.
+        self.check_live(place, id.generation)?;
         let is_named = object.kind == kind && object.index == id.index && object.generation == id.generation;
         if is_named && object.fits(self.memory.bytes()) { Ok(object) } else { Err(VerbsError::Corrupt) }
     }
@@ -116,10 +120,12 @@ impl<'c, M: Memory> Verbs<'c, M> {
     }
 
     /// Makes private words those of an object of this generation: the first is its key, stored last, so that an end in between
-    /// has them made again.
+    /// has them made again. Until then it is the key of none, so that completions and handles of an earlier generation find
+    /// nothing here.
     pub(crate) fn claim_words(&self, words: &[AtomicU32], generation: u16) {
         let Some((key, rest)) = words.split_first() else { return };
         if key.load(Ordering::Relaxed) != u32::from(generation) {
+            self.memory.keep(key, OF_NONE);
             rest.iter().for_each(|word| self.memory.keep(word, 0));
             self.memory.keep(key, generation.into());
         }

@@ -5,10 +5,8 @@ use hamr_comm::abi::window::{Private, Window};
 use hamr_hca::Engine;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::testing::Section;
-use hamr_verbs::wire::{
-    Command, Kind, LINE, Object, RemoteEnd, Reply, SQ_CI, SendEntry, Sge, Verb, WORD, WcStatus, word_of,
-};
-use hamr_verbs::{Completion, Name, Remote, SendWr, Verbs, VerbsError};
+use hamr_verbs::wire::{Command, Kind, Object, RemoteEnd, Reply, SQ_CI, SendEntry, Sge, Verb, WcStatus, word_of};
+use hamr_verbs::{Completion, Name, QpId, Remote, SendWr, Verbs, VerbsError};
 use zerocopy::IntoBytes;
 
 /// A section with its adapter, whose queue pairs 0 and 1 are connected, and 2 with 3.
@@ -44,11 +42,11 @@ impl Bench {
     }
 
     pub(crate) fn post(&self, qp: u16, request: &SendWr<'_>) -> Result<(), VerbsError> {
-        self.verbs().queue_pair(self.section.id(qp))?.post(request)
+        self.verbs().queue_pair(self.pair(qp))?.post(request)
     }
 
     pub(crate) fn receive(&self, qp: u16, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
-        self.verbs().queue_pair(self.section.id(qp))?.receive(id, into)
+        self.verbs().queue_pair(self.pair(qp))?.receive(id, into)
     }
 
     pub(crate) fn poll(&self) -> Result<Option<Completion>, VerbsError> {
@@ -95,17 +93,15 @@ impl Bench {
         std::iter::from_fn(|| self.poll().expect("no overrun")).map(|found| (found.id, found.status)).collect()
     }
 
-    /// Tells the device of an object.
-    pub(crate) fn publish(&self, object: Object) {
-        let (window, place) = (&self.section.window, object.kind.place(object.index).expect("a place"));
-        window.write_bytes(place, &object.as_bytes()[..WORD as usize]).expect("inside");
-        window.word(place + WORD).expect("inside").publish(Object::live(object.generation));
+    /// What the host would tell a handler of an object.
+    pub(crate) fn id_of<I: From<Name>>(&self, object: Object) -> I {
+        self.section.id_of(object.index, object.generation)
     }
 
-    /// What the host would tell a handler of it.
-    pub(crate) fn id_of<I: From<Name>>(&self, object: Object) -> I {
-        let Object { index, generation, .. } = object;
-        Name { index, generation, node: 1, epoch: 1 }.into()
+    /// A queue pair of the generation that it has.
+    fn pair(&self, index: u16) -> QpId {
+        let is_it = |object: &&Object| object.kind == Kind::QUEUE_PAIR && object.index == index;
+        self.id_of(*self.section.objects.iter().find(is_it).expect("a queue pair"))
     }
 
     /// Resets a queue pair as a host does, with other attributes; the new object.
@@ -114,10 +110,8 @@ impl Bench {
         let place = self.section.objects.iter_mut().find(is_it).expect("a queue pair");
         let object = change(Object { generation: place.generation + 1, ..*place });
         *place = object;
-        self.section.window.zero(object.off, (2 * LINE) << object.log2).expect("inside");
-        self.section.window.zero(object.receive_off, LINE << object.receive_log2).expect("inside");
         assert_eq!(self.engine.command(&Command { verb: Verb::RESET, ..create(object) }), Reply::DONE);
-        self.publish(object);
+        self.section.replace(&object);
         object
     }
 

@@ -24,7 +24,11 @@ pub(crate) fn runtime() -> &'static Runtime {
 }
 
 pub(crate) fn open(device: &str, verbs: u64) -> Node {
-    let options = Options { verbs, start_deadline: Duration::from_secs(60), ..Options::default() };
+    open_with(device, Options { verbs, ..Options::default() })
+}
+
+pub(crate) fn open_with(device: &str, options: Options) -> Node {
+    let options = Options { start_deadline: Duration::from_secs(60), ..options };
     // A program that a test starts again and again is told where it is.
     let image = std::env::var_os(IMAGE).map_or_else(|| Image::find("hamr-verbs-image"), Image::file);
     runtime().open_with(device, image.expect("an image"), options).expect("a device")

@@ -15,18 +15,18 @@ use hamr_tests_xacc::claims::{claims_until_ended, keeps, own_segment, takes};
 use hamr_tests_xacc::steps::{
     OF_WORLDS, ROUTINES, announces, calls_partner, claims_both, finds, poisons, repairs, steps, views,
 };
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 const BETWEEN: [&str; 2] = ["15hamr_tests_xacc5steps5begin", "15hamr_tests_xacc5steps3end"];
-
-/// A notification that has not come by then is lost.
-const LOST: Duration = Duration::from_secs(5);
 
 /// Rounds of a loop.
 const ROUNDS: u32 = 4;
 
-/// Ends a task in front of each instruction of a routine: how many there are. Words of the image are as `before` says
+/// A notification that has not come by then is lost.
+const LOST: Duration = Duration::from_secs(5);
+
+/// Ends a task in front of each instruction of a routine. Words of the image are as `before` says
 /// when it begins, and `check` looks after each end what it has left.
 fn each(
     stepper: &mut Stepper,
@@ -35,37 +35,10 @@ fn each(
     x: &Buffer<u32>,
     check: &mut dyn FnMut(&str),
 ) {
-    let (name, start) = (ROUTINES[routine], Instant::now());
+    let name = ROUTINES[routine];
+    check(name);
     let call = || node.offload(steps::with(routine as u32, x.ptr())).expect("sent");
-    check(name);
-    stepper.restore(before);
-    let (whole, way) = stepper.trace(call);
-    whole.wait().expect("it is not ended");
-    check(name);
-    let mut left: BTreeSet<u64> = way.instructions.iter().map(|(pc, _)| *pc).collect();
-    // Of a loop the first rounds.
-    let places = (0..).zip(&way.instructions).filter(|(_, (_, times))| *times < ROUNDS).map(|(nth, _)| Some(nth));
-    let (count, mut ends) = (left.len(), 0);
-    // What an atomic change has kept from one of these is made up for.
-    for place in places.chain(std::iter::repeat_n(None, count)) {
-        stepper.restore(before);
-        let (call, pc) = match (place, left.first()) {
-            (Some(nth), _) => stepper.end_at(&way, nth, call),
-            (None, Some(pc)) => stepper.end_at_first(*pc, call),
-            (None, None) => break,
-        };
-        match (call.wait(), pc) {
-            (Err(CallError::Fault(report)), Some(pc)) if report.status == Status::TRAP => {
-                left.remove(&pc);
-                ends += 1;
-                check(&format!("{name}: ended in front of the instruction at {pc:#x}"));
-            }
-            (Ok(()), None) => {}
-            (outcome, pc) => panic!("{name}, {pc:x?}: {outcome:?}"),
-        }
-    }
-    assert!(left.is_empty(), "{name}: not ended in front of {left:x?}");
-    println!("{name}: {ends} ends, at each of {count} instructions, {:.1?}", start.elapsed());
+    stepper.end_at_each((name, ROUNDS), before, call, |call| call.wait(), &mut |why, _| check(why));
 }
 
 fn image(runtime: &Runtime) -> (Image, ImageFile) {
