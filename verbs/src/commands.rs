@@ -45,7 +45,7 @@ pub fn connect(cx: &mut Host, a: QpId, b: QpId) -> Result<(), Fault> {
 }
 
 /// A program without the feature `host` has no adapters.
-#[cfg(not(any(feature = "host", hamr_bare, hamr_image)))]
+#[cfg(not(any(feature = "host", hamr_bare, hamr_image, target_os = "none")))]
 mod bodies {
     use super::{CqId, Fault, Host, MrId, QpId};
 
