@@ -6,7 +6,7 @@
 //! and the device is launched several times.
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
-//! `worlds`, `gas`, `xacc`, `growth`, `modules` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
+//! `worlds`, `gas`, `xacc`, `growth`, `modules`, `verbs` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
 //! `machine` is what the figures belong to; `about` is the text of `--help`; `instructions` counts instead of measuring, by `callgrind`.
 
 mod about;
@@ -34,6 +34,7 @@ mod task_count;
 mod tasks;
 mod thread_count;
 mod transfers;
+mod verbs;
 mod ways;
 mod worlds;
 mod xacc;
@@ -213,6 +214,9 @@ fn measure(
     if device == SHM {
         growth::measure(runtime, device, image, &growing, table, wanted)?;
         network::measure(runtime, image, global, machine, table, wanted)?;
+    }
+    if device == SHM {
+        verbs::measure(runtime, image, &growing, machine, table, wanted)?;
     }
     if device == SHM && wanted("xacc_run") {
         xacc::run(runtime, machine, table)?;
