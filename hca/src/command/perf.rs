@@ -4,7 +4,7 @@ use super::CommandError;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The rows, and a floor of theirs.
+/// The rows.
 const ROWS: &str = "verbs_write_8,verbs_send_8,verbs_read_8,verbs_fadd,verbs_rate_8,verbs_bw,verbs_udp_8,\
                     verbs_host_driven,verbs_idle";
 
