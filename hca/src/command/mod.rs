@@ -98,7 +98,7 @@ fn parsed<T: FromStr>(name: &str, text: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,
 {
-    text.parse().map_err(|why| format!("{name}: {why}, got `{text}`"))
+    text.parse().map_err(|why| format!("{name}: {why}, got {text:?}"))
 }
 
 #[cfg(test)]
