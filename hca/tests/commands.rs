@@ -1,7 +1,13 @@
 //! `hamr-hca serve`, `ping` and `perf` as people start them.
 
-use std::io::{BufRead, BufReader};
+use hamr::{Image, Runtime};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddrV4, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 /// A child that does not outlive its user.
 struct Started(Child);
@@ -13,9 +19,18 @@ impl Drop for Started {
     }
 }
 
+/// Built before: a program that is ended must not leave cargo.
+fn image() -> &'static PathBuf {
+    static IMAGE: OnceLock<PathBuf> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let target = Runtime::new().expect("a runtime").target("shm").expect("a device").expect("an image's target");
+        Image::find("hamr-verbs-image").expect("an image").resolve(&target).expect("it builds").path
+    })
+}
+
 fn command(text: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hamr-hca"));
-    command.args(text.split_whitespace());
+    command.args(text.split_whitespace()).env("HAMR_IMAGE", image());
     command
 }
 
@@ -64,15 +79,31 @@ fn a_ping_goes_there_and_back() {
     assert!(server.0.wait().expect("it ends").success());
 }
 
-/// It ends in the middle of the exchange; the next one is served.
+/// What a client says that no device is behind: it is answered, or not, and goes.
+fn says(from: [u8; 4], port: &str, line: &str) -> String {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("a socket");
+    bind(&socket, &SocketAddrV4::new(from.into(), 0)).expect("an address of this machine");
+    let to = SocketAddrV4::new([127, 94, 0, 5].into(), port.parse().expect("a port"));
+    connect(&socket, &to).expect("it serves");
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    stream.write_all(line.as_bytes()).expect("it is open");
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).expect("an answer, or the end");
+    answer
+}
+
+/// Wrong ones are not answered; one goes in the middle of an exchange. The next one is served.
 #[test]
-fn a_server_outlives_a_client_that_ends() {
+fn a_server_outlives_its_clients() {
     let (_server, mut output, port) = serves("serve --udp 127.94.0.5 --port 0");
-    let ping = |address: u8, count| format!("ping 127.94.0.5 --udp 127.94.0.{address} --port {port} --count {count}");
-    let mut first = Started(command(&ping(6, 10_000_000)).spawn().expect("it starts"));
-    std::thread::sleep(std::time::Duration::from_secs(2));
-    first.0.kill().expect("it runs");
-    let second = run(&ping(7, 20));
+    let (from, own) = ([127, 94, 0, 6], "0000:001234:5e5383:00000000000000000000ffff7f5e0006");
+    let other = own.replace("0006", "0007");
+    for wrong in ["x\n", &format!("{own} 0\n"), &format!("{own} 10000001\n"), &format!("{other} 1\n")] {
+        assert_eq!(says(from, &port, wrong), "", "{wrong}");
+    }
+    assert!(says(from, &port, &format!("{own} 1000\n")).starts_with("0000:"));
+    let second = run(&format!("ping 127.94.0.5 --udp 127.94.0.7 --port {port} --count 20"));
     assert!(second.status.success(), "{second:?}");
     let mut line = String::new();
     output.read_line(&mut line).expect("a line");

@@ -85,9 +85,9 @@ fn answer(side: &Side, stream: TcpStream, peer: IpAddr) -> Result<u64, CommandEr
 
 /// A device with its adapter.
 struct Side {
+    region: Region,
     fabric: Fabric,
     node: Node,
-    region: Region,
 }
 
 impl Side {
@@ -97,7 +97,7 @@ impl Side {
         let node = Runtime::new()?.open_with(device, Image::find("hamr-verbs-image")?, options)?;
         let fabric = Fabric::open_with(&node, &Wire::Udp { address, is_exposed, faults: None })?;
         let region = fabric.region(64, Access::LOCAL_WRITE)?;
-        Ok(Self { fabric, node, region })
+        Ok(Self { region, fabric, node })
     }
 
     fn queue_pair(&self) -> Result<(QpId, CqId), CommandError> {
