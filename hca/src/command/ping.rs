@@ -46,9 +46,10 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CommandError> {
 pub(super) fn ping(arguments: &Arguments) -> Result<(), CommandError> {
     let Arguments { address, peer, port, count, .. } = *arguments;
     let peer = peer.ok_or("expected a peer")?;
+    // First: it may take longer than the peer waits for a line.
+    let side = Side::open(arguments)?;
     let mut stream = connected(address, SocketAddrV4::new(peer, port))
         .map_err(|why| format!("cannot reach {peer}:{port}: {why}: expected `hamr-hca serve` there"))?;
-    let side = Side::open(arguments)?;
     let (qp, cq) = side.queue_pair()?;
     writeln!(stream, "{} {count}", side.fabric.endpoint(qp)?)?;
     let line = line_of(&stream)?;

@@ -147,7 +147,9 @@ fn measure(
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
     let device = &global.device;
-    let options = Options { streams: Some(72), heap: 64 << 20, cpu: Some(machine.device()), ..Options::default() };
+    // Each image has the handlers of its own rows.
+    let (cpu, print_warnings) = (Some(machine.device()), false);
+    let options = Options { streams: Some(72), heap: 64 << 20, cpu, print_warnings, ..Options::default() };
     let options = global.apply(options);
     let growing = options.clone();
     let node = runtime.open_with(device, image.clone(), options.clone())?;
