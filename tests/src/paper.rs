@@ -53,6 +53,7 @@ pub fn numbers() -> Result<Vec<Number>, Error> {
     all.extend(aurora_here()?);
     all.push(driven_here());
     all.extend(phi());
+    all.extend(knf());
     Ok(all)
 }
 
@@ -184,4 +185,28 @@ fn phi() -> Vec<Number> {
         number("call HAM, MPI", 0, by_mpi),
         Number { done: format!("{INSTRUCTIONS} instructions"), ..number("call hamr, split", 0, here) },
     ]
+}
+
+/// Paper 002, a Xeon Phi before the first product: one way of a message, which a cost per message of its own is added to, fitted to
+/// where the paper's curve is highest; and beside it the same message where the device asks its host to send it.
+fn knf() -> Vec<Number> {
+    // Microseconds of a short message between two hosts, and bytes of QDR in one: neither is in the paper.
+    const SHORT: f64 = 1.5;
+    const RATE: f64 = 4000.0;
+    // A message to the host and its answer, as of paper 001.
+    let asks = 0.3 / 0.148 + INSTRUCTIONS * EACH_NS / 1000.0;
+    let host = |bytes: u64| SHORT + bytes as f64 / RATE;
+    let mut all = Vec::new();
+    for (name, highest, at) in [("send", 1.50, 128), ("write", 2.22, 64)] {
+        let cost = (highest - 1.0) * host(at);
+        let done = format!("{cost:.2} µs more a message");
+        for bytes in (2..=20).map(|bits| 1u64 << bits) {
+            let (by_host, by_device) = (host(bytes), host(bytes) + cost);
+            all.extend([
+                Number { done: done.clone(), ..number(&format!("dcfa {name}"), bytes, by_device / by_host) },
+                number(&format!("asked {name}"), bytes, (by_host + asks) / by_device),
+            ]);
+        }
+    }
+    all
 }

@@ -1,7 +1,8 @@
 //! Handlers that send and receive, for tests and examples: inline ones, which do not wait, but poll, and tasks.
 
 use crate::commands::{connect, create_cq, create_qp, register};
-use crate::wire::{Access, Opcode};
+use crate::memory::Memory;
+use crate::wire::{Access, Opcode, Sge};
 use crate::{CqId, MrId, QpId, QueuePair, Remote, SendWr, SrqId, Verbs, VerbsError};
 #[cfg(target_has_atomic = "64")]
 use hamr_comm::abi::window::AtomicOp;
@@ -158,6 +159,82 @@ pub struct Found {
     pub immediate: Option<u32>,
 }
 
+/// A request of an opcode, over one part.
+fn request_of(opcode: u32, id: u64, part: &[Sge; 1], remote: Remote, [first, new]: [u64; 2]) -> SendWr<'_> {
+    let [sge] = *part;
+    match Opcode(opcode) {
+        Opcode::SEND => SendWr::send(id, part),
+        Opcode::WRITE => SendWr::write(id, part, remote),
+        Opcode::READ => SendWr::read(id, part, remote),
+        Opcode::FETCH_ADD => SendWr::fetch_add(id, sge, remote, first),
+        _ => SendWr::compare_swap(id, sge, remote, first, new),
+    }
+}
+
+/// Requests of one kind, one behind the other or many at once: from the front of a region to its middle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
+pub struct Rounds {
+    /// Where they are posted, and where those that are sent are received.
+    pub ends: [QpId; 2],
+    /// Where both complete.
+    pub cq: CqId,
+    /// The memory of both ends.
+    pub region: MrId,
+    /// [`Opcode`].
+    pub opcode: u32,
+    /// Bytes of each.
+    pub bytes: u32,
+    /// How many.
+    pub count: u32,
+    /// How many are on their way at most.
+    pub window: u32,
+    /// Every so many completes; others are quiet. 1: each.
+    pub every: u32,
+}
+
+/// Posts requests and polls until the last has completed: [`run_rounds`] of a device, or of a program that has the section.
+///
+/// # Errors
+/// One fails, or does not complete.
+pub fn rounds<M: Memory>(verbs: &Verbs<'_, M>, how: &Rounds) -> Result<(), Fault> {
+    const RECEIVED: u64 = 0;
+    let &Rounds { ends: [a, b], cq, region, opcode, bytes, count, window, every } = how;
+    let (a, b) = (verbs.queue_pair(a)?, verbs.queue_pair(b)?);
+    let (cq, region) = (verbs.completion_queue(cq)?, verbs.region(region)?);
+    let middle = region.len() / 2;
+    let (from, to) = ([region.part(0..bytes.into())?], [region.part(middle..middle.saturating_add(bytes.into()))?]);
+    let remote = region.remote(middle)?;
+    let (mut posted, mut done, mut patience) = (0, 0, PATIENCE);
+    while done < count {
+        while posted < count && posted - done < window {
+            if opcode == Opcode::SEND.0 {
+                b.receive(RECEIVED, &to)?;
+            }
+            posted += 1;
+            let request = request_of(opcode, posted.into(), &from, remote, [1, 0]);
+            let completes = posted.is_multiple_of(every) || posted == count;
+            a.post(&if completes { request } else { request.quiet() })?;
+        }
+        match cq.poll()? {
+            Some(found) if found.status.0 != 0 => return Err(Fault::msg("a request has failed")),
+            Some(found) if found.id == RECEIVED => {}
+            Some(found) => (done, patience) = (found.id as u32, PATIENCE),
+            None if patience == 0 => return Err(Fault::msg("no completion came")),
+            None => {
+                patience -= 1;
+                core::hint::spin_loop();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// [`rounds`] of a device.
+#[offload]
+pub fn run_rounds(cx: &mut Context, how: Rounds) -> Result<(), Fault> {
+    rounds(&Verbs::of(cx)?, &how)
+}
+
 /// Posts a request.
 #[offload]
 pub fn post(cx: &mut Context, qp: QpId, work: Work) -> Result<(), Fault> {
@@ -166,13 +243,7 @@ pub fn post(cx: &mut Context, qp: QpId, work: Work) -> Result<(), Fault> {
     let mut sge = verbs.region(local.region)?.part(local.at..local.at.saturating_add(local.len.into()))?;
     sge.lkey ^= work.wrong_key;
     let sges = [sge];
-    let request = match Opcode(work.opcode) {
-        Opcode::SEND => SendWr::send(id, &sges),
-        Opcode::WRITE => SendWr::write(id, &sges, remote),
-        Opcode::READ => SendWr::read(id, &sges, remote),
-        Opcode::FETCH_ADD => SendWr::fetch_add(id, sge, remote, first),
-        _ => SendWr::compare_swap(id, sge, remote, first, new),
-    };
+    let request = request_of(work.opcode, id, &sges, remote, [first, new]);
     let request = work.immediate.map_or(request, |value| request.imm(value));
     let request = if work.is_quiet { request.quiet() } else { request };
     Ok(verbs.queue_pair(qp)?.post(&request)?)

@@ -59,6 +59,8 @@ fn main() -> ExitCode {
         about: "Calls functions on a device. Without a command: a short demonstration",
         version: env!("CARGO_PKG_VERSION"),
         image: "hamr-demo",
+        // Of `hamr bench`, which has an image of its own for them.
+        optional: &["hamr_verbs"],
         runtime: hamr::Runtime::new,
     })
 }

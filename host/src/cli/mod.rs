@@ -24,6 +24,7 @@
 //!         about: "What it is for",
 //!         version: env!("CARGO_PKG_VERSION"),
 //!         image: "my-image",
+//!         optional: &[],
 //!         runtime: hamr::Runtime::new,   // or a function that also registers launchers of one's own
 //!     })
 //! }
@@ -81,6 +82,8 @@ pub struct Tool {
     pub version: &'static str,
     /// The image that devices get without `--image`.
     pub image: &'static str,
+    /// Crates whose handlers an image may lack without a warning.
+    pub optional: &'static [&'static str],
     /// Makes the runtime, with the launchers that the tool offers.
     pub runtime: fn() -> Result<Runtime, Error>,
 }
@@ -492,7 +495,8 @@ impl Cli {
             Warning::MissingHandler { handler, .. } => Some(*handler),
             _ => None,
         });
-        for (name, many) in handlers::by_crate(names) {
+        let missing = handlers::by_crate(names).into_iter().filter(|(name, _)| !self.tool.optional.contains(&&**name));
+        for (name, many) in missing {
             let (tool, device) = (self.tool.name, one_line(&node.info().name));
             note(format_args!("{tool}: warning: device {device}: its image has none of the {many} handlers of {name}"));
         }
@@ -617,7 +621,7 @@ mod tests {
     use super::*;
 
     fn tool() -> Tool {
-        Tool { name: "tool", about: "", version: "0", image: "none", runtime: Runtime::new }
+        Tool { name: "tool", about: "", version: "0", image: "none", optional: &[], runtime: Runtime::new }
     }
 
     fn failure(arguments: &[&str]) -> String {

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
             about: "starts itself",
             version: "0",
             image: "hamr-checks",
+            optional: &[],
             runtime: hamr::Runtime::new,
         });
     }

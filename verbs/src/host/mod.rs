@@ -259,6 +259,18 @@ impl Fabric {
         ends.as_ref().map(|ends| ends.off..ends.off + ends.section.len())
     }
 
+    /// Uses the section as its device does, with the device's number and epoch: for comparisons with a device that does the same.
+    /// Meanwhile nothing else is asked of the adapter. Nothing wakes it here.
+    ///
+    /// # Errors
+    /// The adapter has ended, or is being asked.
+    #[doc(hidden)]
+    pub fn drive<R>(&self, run: impl FnOnce(&Window<Shared>, u16, u32) -> R) -> Result<R, FabricError> {
+        let ends = self.0.lock(LIMIT)?;
+        let ends = ends.as_ref().ok_or(FabricError::Lost)?;
+        Ok(run(&ends.section, ends.node, ends.epoch.into()))
+    }
+
     /// The adapter's process.
     ///
     /// # Errors

@@ -21,7 +21,17 @@ const LOADS: [(&str, &[&str]); 3] = [
         "hamr-tests",
         &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-micro", "hamr-tests-microvm", "hamr-tests-module"],
     ),
-    ("hamr-cli", &["hamr-device-fw-bench", "hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-module"]),
+    (
+        "hamr-cli",
+        &[
+            "hamr-device-fw-bench",
+            "hamr-device-fw-demo",
+            "hamr-hca",
+            "hamr-tests-image",
+            "hamr-tests-module",
+            "hamr-verbs-image",
+        ],
+    ),
     (RUNNER, &["hamr-gasnet"]),
 ];
 

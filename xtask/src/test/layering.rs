@@ -37,7 +37,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hamr-verbs", &["hamr", "hamr-comm", "hamr-linker"]),
     ("hamr-verbs-image", &["hamr-device-fw", "hamr-linker", "hamr-verbs"]),
     ("hamr-hca", &["hamr", "hamr-comm", "hamr-verbs"]),
-    ("hamr-cli", &["hamr", "hamr-comm", "hamr-gas", "hamr-kernels", "hamr-net", "hamr-programs", "hamr-xacc"]),
+    (
+        "hamr-cli",
+        &["hamr", "hamr-comm", "hamr-gas", "hamr-kernels", "hamr-net", "hamr-programs", "hamr-verbs", "hamr-xacc"],
+    ),
     ("hamr-programs-host", &["hamr", "hamr-programs"]),
     ("hamr-gas-sim", &["hamr-gas"]),
     ("hamr-gas-process", &["hamr", "hamr-comm", "hamr-gas"]),

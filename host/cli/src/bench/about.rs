@@ -81,6 +81,16 @@ Network, TLS at a loopback address, to a server of its own:
 - mirror_call_empty, an empty call of a device behind a mirror in this program: one line
 - driven_call_empty, where the host reads and writes the device's memory: one line
 
+Verbs (`hamr-hca perf`), requests of a device to an adapter on the host's processor, both ends of the connection there:
+- verbs_write_8, verbs_send_8, verbs_read_8, verbs_fadd, from the post to the completion: two lines, each written by
+  one side, and 90 ns
+- verbs_rate_8, writes of 8 bytes, 64 on their way, every 16th completes: 8 million a second
+- verbs_bw, writes, one at a time: `memcpy`
+- verbs_udp_8, a write and its acknowledgement over a UDP socket of the adapter to itself: as many bytes each way, by
+  one thread
+- verbs_host_driven, verbs_write_8: the same posted by this program, on the device's processor
+- verbs_idle, processor time of an adapter without work: that time
+
 GASNet, two ranks that are threads: a message and its reply beside one line, with payload
 beside the raw hand-over; gas_flood, requests one way: a ring of 16 lines; gas_put_8b,
 gas_get_8b: a plain store and load; gas_barrier: two flags.

@@ -70,6 +70,13 @@ impl Goal {
             ("tcp_offload", _) => Some(AtLeast(0.7)),
             ("tcp_put", _) => Some(AtLeast(0.9)),
             ("tcp_call_beside_put", _) => Some(AtMost(3.0)),
+            ("verbs_write_8", _) => Some(AtMost(1.0)),
+            ("verbs_send_8" | "verbs_read_8" | "verbs_fadd", _) => Some(AtMost(1.25)),
+            ("verbs_rate_8", _) => Some(AtLeast(1.0)),
+            ("verbs_bw", _) => Some(AtLeast(0.9)),
+            ("verbs_udp_8", _) => Some(AtMost(1.5)),
+            ("verbs_host_driven", _) => Some(AtMost(1.1)),
+            ("verbs_idle", _) => Some(AtMost(0.01)),
             ("call_empty_vs_shm", _) => Some(AtMost(3.0)),
             _ => None,
         }

@@ -71,6 +71,11 @@ impl Machine {
         pin_to(&[self.host])
     }
 
+    /// Puts this thread on the device's processor, until [`Self::gather`].
+    pub(crate) fn take_device(&self) -> Result<(), BoxError> {
+        pin_to(&[self.device])
+    }
+
     /// Notes a repetition's floor.
     pub(crate) fn note(&mut self, floor: f64) {
         let spell = Spell::of(floor);

@@ -6,7 +6,7 @@
 //! and the device is launched several times.
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
-//! `worlds`, `gas`, `xacc`, `growth`, `modules` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
+//! `worlds`, `gas`, `xacc`, `growth`, `modules`, `verbs` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
 //! `machine` is what the figures belong to; `about` is the text of `--help`; `instructions` counts instead of measuring, by `callgrind`.
 
 mod about;
@@ -34,6 +34,7 @@ mod task_count;
 mod tasks;
 mod thread_count;
 mod transfers;
+mod verbs;
 mod ways;
 mod worlds;
 mod xacc;
@@ -146,7 +147,9 @@ fn measure(
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
     let device = &global.device;
-    let options = Options { streams: Some(72), heap: 64 << 20, cpu: Some(machine.device()), ..Options::default() };
+    // Each image has the handlers of its own rows.
+    let (cpu, print_warnings) = (Some(machine.device()), false);
+    let options = Options { streams: Some(72), heap: 64 << 20, cpu, print_warnings, ..Options::default() };
     let options = global.apply(options);
     let growing = options.clone();
     let node = runtime.open_with(device, image.clone(), options.clone())?;
@@ -213,6 +216,9 @@ fn measure(
     if device == SHM {
         growth::measure(runtime, device, image, &growing, table, wanted)?;
         network::measure(runtime, image, global, machine, table, wanted)?;
+    }
+    if device == SHM {
+        verbs::measure(runtime, image, &growing, machine, table, wanted)?;
     }
     if device == SHM && wanted("xacc_run") {
         xacc::run(runtime, machine, table)?;

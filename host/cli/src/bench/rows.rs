@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 91] = [
+const ALL: [(&str, By); 100] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -110,6 +110,15 @@ const ALL: [(&str, By); 91] = [
     ("tcp_offload", By::Other),
     ("tcp_put", By::Other),
     ("tcp_call_beside_put", By::Other),
+    ("verbs_write_8", By::Other),
+    ("verbs_send_8", By::Other),
+    ("verbs_read_8", By::Other),
+    ("verbs_fadd", By::Other),
+    ("verbs_rate_8", By::Other),
+    ("verbs_bw", By::Other),
+    ("verbs_udp_8", By::Other),
+    ("verbs_host_driven", By::Other),
+    ("verbs_idle", By::Other),
 ];
 
 /// The names of all rows, in the order of the table.

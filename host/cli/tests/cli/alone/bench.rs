@@ -104,6 +104,24 @@ fn rows_of_a_network_have_values() {
     have_values(&ROWS);
 }
 
+/// Without `verbs_bw`, which takes long.
+#[test]
+fn rows_of_verbs_have_values() {
+    const ROWS: [(&str, Option<&str>); 7] = [
+        ("verbs_write_8", Some("two lines + 90 ns")),
+        ("verbs_send_8", Some("two lines + 90 ns")),
+        ("verbs_read_8", Some("two lines + 90 ns")),
+        ("verbs_fadd", Some("two lines + 90 ns")),
+        ("verbs_rate_8", Some("the goal")),
+        ("verbs_host_driven", Some("host-driven")),
+        ("verbs_udp_8", Some("raw UDP")),
+    ];
+    // The adapter is beside the program that is tested.
+    let adapter = std::process::Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "hamr-hca"]).status();
+    assert!(adapter.is_ok_and(|status| status.success()));
+    have_values(&ROWS);
+}
+
 #[test]
 fn text_begins_with_the_machine_and_the_columns() {
     let run = hamr(&["bench", "--launches", "1", "--only", "call_empty"]);

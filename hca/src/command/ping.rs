@@ -1,0 +1,160 @@
+//! `hamr-hca serve`, `hamr-hca ping`: two devices with an adapter each, which send a message there and back over the wire.
+//!
+//! The programs tell each other of their queue pairs over TCP, in a line each: the text that `ibv_rc_pingpong` exchanges,
+//! and behind the client's how many messages come. The end of that connection is the end of the exchange.
+
+use super::{Arguments, CommandError, MOST};
+use hamr::{Image, Node, Options, Runtime};
+use hamr_verbs::handlers::ping_pong;
+use hamr_verbs::host::{Endpoint, Fabric, Path, QpPlan, Region, Wire};
+use hamr_verbs::wire::Access;
+use hamr_verbs::{CqId, QpId};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// How long a peer may take to say something.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long a message there and back may take on the average.
+const EACH: Duration = Duration::from_millis(10);
+/// Bytes of a line.
+const LINE: u64 = 128;
+
+/// Serves peers, one behind the other.
+pub(super) fn serve(arguments: &Arguments) -> Result<(), CommandError> {
+    let Arguments { address, port, once, .. } = *arguments;
+    let listener =
+        TcpListener::bind((address, port)).map_err(|why| format!("cannot listen at {address}:{port}: {why}"))?;
+    let side = Side::open(arguments)?;
+    println!("serves at {}", listener.local_addr()?);
+    loop {
+        let (stream, peer) = listener.accept()?;
+        match answer(&side, stream, peer.ip()) {
+            Ok(count) => println!("{}: {count} messages there and back", peer.ip()),
+            Err(why) if once => return Err(format!("{}: {why}", peer.ip()).into()),
+            Err(why) => eprintln!("hamr-hca: {}: {why}", peer.ip()),
+        }
+        if once {
+            return Ok(());
+        }
+    }
+}
+
+/// Plays with one that serves, and says how long it takes.
+pub(super) fn ping(arguments: &Arguments) -> Result<(), CommandError> {
+    let Arguments { address, peer, port, count, .. } = *arguments;
+    let peer = peer.ok_or("expected a peer")?;
+    // First: it may take longer than the peer waits for a line.
+    let side = Side::open(arguments)?;
+    let mut stream = connected(address, SocketAddrV4::new(peer, port))
+        .map_err(|why| format!("cannot reach {peer}:{port}: {why}: expected `hamr-hca serve` there"))?;
+    let (qp, cq) = side.queue_pair()?;
+    writeln!(stream, "{} {count}", side.fabric.endpoint(qp)?)?;
+    let line = line_of(&stream)?;
+    let other = of_peer(line.trim(), peer.into())?;
+    side.fabric.connect_remote(qp, &other, &Path::default())?;
+    let begin = Instant::now();
+    side.play((qp, cq), count, false, &stream).map_err(|why| format!("{peer}: {why}"))?;
+    let each = begin.elapsed().as_nanos() as f64 / count as f64 / 1000.0;
+    println!("{count} messages of 8 bytes to {peer} and back: {each:.2} µs each, {:.2} µs one way", each / 2.0);
+    Ok(())
+}
+
+/// Plays with a peer, which says how long.
+fn answer(side: &Side, stream: TcpStream, peer: IpAddr) -> Result<u64, CommandError> {
+    stream.set_write_timeout(Some(LIMIT))?;
+    let line = line_of(&stream)?;
+    let (endpoint, count) = line.trim().split_once(' ').ok_or("expected an endpoint and a number of messages")?;
+    let other = of_peer(endpoint, peer)?;
+    let count: u64 = super::parsed("the number of messages", count)?;
+    if count == 0 || count > MOST {
+        return Err(format!("expected 1 to {MOST} messages, got {count}").into());
+    }
+    let (qp, cq) = side.queue_pair()?;
+    let played = (|| -> Result<u64, CommandError> {
+        side.fabric.connect_remote(qp, &other, &Path::default())?;
+        writeln!(&stream, "{}", side.fabric.endpoint(qp)?)?;
+        side.play((qp, cq), count, true, &stream)?;
+        Ok(count)
+    })();
+    side.fabric.destroy_queue_pair(qp)?;
+    side.fabric.destroy_completion_queue(cq)?;
+    played
+}
+
+/// A device with its adapter.
+struct Side {
+    region: Region,
+    fabric: Fabric,
+    node: Node,
+}
+
+impl Side {
+    fn open(arguments: &Arguments) -> Result<Self, CommandError> {
+        let &Arguments { address, is_exposed, ref device, .. } = arguments;
+        let options = Options { verbs: 1 << 20, ..Options::default() };
+        let node = Runtime::new()?.open_with(device, Image::find("hamr-verbs-image")?, options)?;
+        let fabric = Fabric::open_with(&node, &Wire::Udp { address, is_exposed, faults: None })?;
+        let region = fabric.region(64, Access::LOCAL_WRITE)?;
+        Ok(Self { region, fabric, node })
+    }
+
+    fn queue_pair(&self) -> Result<(QpId, CqId), CommandError> {
+        let cq = self.fabric.completion_queue(100)?;
+        Ok((self.fabric.queue_pair(&QpPlan::new(cq))?, cq))
+    }
+
+    /// Both ends of the exchange. A peer whose connection ends, or that is too slow, sends no more: then the requests are
+    /// flushed, and the handler ends.
+    fn play(&self, (qp, cq): (QpId, CqId), count: u64, serves: bool, stream: &TcpStream) -> Result<(), CommandError> {
+        stream.set_read_timeout(Some(LIMIT.saturating_add(EACH.saturating_mul(u32::try_from(count)?))))?;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _ = (&mut &*stream).read(&mut [0]);
+                let _ = self.fabric.set_error(qp);
+            });
+            let came = self.node.sync(ping_pong::with(qp, cq, self.region.id(), count, serves));
+            // The last message may be on its way.
+            let begin = Instant::now();
+            let has_sent = || self.fabric.completed(qp).map_or(true, |sent| u64::from(sent) == count);
+            while came.is_ok() && !has_sent() && begin.elapsed() < LIMIT {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let _ = stream.shutdown(Shutdown::Both);
+            match came.map_err(|why| format!("the exchange has ended: {why}"))? {
+                came if came == count => Ok(()),
+                came => Err(format!("expected {count} messages as they were sent, {came} came").into()),
+            }
+        })
+    }
+}
+
+/// A connection from the wire's address, so that the other end knows whose it is.
+fn connected(from: Ipv4Addr, to: SocketAddrV4) -> Result<TcpStream, CommandError> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    for timeout in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, timeout, Some(LIMIT))?;
+    }
+    bind(&socket, &SocketAddrV4::new(from, 0))?;
+    connect(&socket, &to)?;
+    Ok(socket.into())
+}
+
+/// What a peer says of its own queue pair; of others' it says nothing.
+fn of_peer(text: &str, peer: IpAddr) -> Result<Endpoint, CommandError> {
+    let endpoint: Endpoint = text.parse()?;
+    if IpAddr::V4(endpoint.address) == peer {
+        return Ok(endpoint);
+    }
+    Err(format!("expected a queue pair at {peer}, got one at {}", endpoint.address).into())
+}
+
+/// A line, within [`LIMIT`] for each part of it.
+fn line_of(stream: &TcpStream) -> Result<String, CommandError> {
+    stream.set_read_timeout(Some(LIMIT))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LINE)).read_line(&mut line).map_err(|why| format!("expected a line: {why}"))?;
+    if line.ends_with('\n') { Ok(line) } else { Err("expected a line, and the connection has ended".into()) }
+}
