@@ -58,7 +58,6 @@ pub(super) enum Sink<'a> {
     /// Memory from the place of the segment on.
     Ranges(&'a Ranges),
     /// A packet's room for the segment.
-    #[allow(dead_code, reason = "no wire of packets is here yet")]
     Bytes(&'a mut [u8]),
 }
 
