@@ -6,7 +6,7 @@ use common::conformance::conforms;
 use common::two::{connect, pair, play, side, udp};
 use common::{SOON, is_gone, open};
 use hamr::CallError;
-use hamr_verbs::handlers::{ping_pong, take_all};
+use hamr_verbs::handlers::take_all;
 use hamr_verbs::host::{Fabric, FabricError, Path, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn an_adapter_outlives_its_peer_s() {
     let process = b.fabric.process().expect("it runs");
     kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::KILL).expect("it runs");
     let begin = Instant::now();
-    let call = ping_pong::with(a.qp, a.cq, a.region.id(), 1, false);
+    let call = ping_pong::with(a.load(1, 8), false, None);
     match a.node.sync(call) {
         Err(CallError::Fault(fault)) => assert!(fault.to_string().contains("a request has failed"), "{fault}"),
         other => panic!("{other:?}"),
