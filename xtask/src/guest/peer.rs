@@ -48,7 +48,7 @@ pub(super) struct Peer {
 impl Peer {
     /// Starts it, and waits until it listens. Sockets and capture are in `folder`.
     pub(super) fn start(
-        program: &str,
+        program: &Path,
         arguments: &[String],
         folder: &Path,
         tools: &str,
@@ -71,7 +71,7 @@ impl Peer {
             });
         }
         let said = first.recv_timeout(START);
-        said.map_err(|_| Error::Failed(format!("{program}: expected a line when it listens, got none")))?;
+        said.map_err(|_| Error::Failed(format!("{}: expected a line when it listens, got none", program.display())))?;
         Ok(Self { process, folder: folder.to_owned(), listens, connects })
     }
 
@@ -132,7 +132,7 @@ mod tests {
 
     fn start(script: &str) -> Result<Peer, Error> {
         let arguments = ["-c", script, "peer"].map(String::from);
-        Peer::start("sh", &arguments, Path::new("/nowhere"), "ib_write_lat:200:2", "server")
+        Peer::start(Path::new("sh"), &arguments, Path::new("/nowhere"), "ib_write_lat:200:2", "server")
     }
 
     #[test]
