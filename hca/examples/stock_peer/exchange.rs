@@ -13,8 +13,8 @@ pub(crate) type Failed = Box<dyn Error>;
 
 /// The wait for one answer.
 const ANSWER: Duration = Duration::from_secs(25);
-/// The wait for the other end to be there, which is behind that of the guest's start.
-const START: Duration = Duration::from_secs(90);
+/// The wait for a tool to be there: the guest starts first, and runs tools whose ends are both there.
+const START: Duration = Duration::from_secs(300);
 
 /// Which end this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

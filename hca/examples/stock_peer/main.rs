@@ -15,7 +15,7 @@ use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use hamr_verbs::host::{Endpoint, Fabric, Path, QpPlan, Region, Wire};
 use hamr_verbs::tools::{Load, SHARING, Target, ping_pong, shared_ping_pong, stream, write_ping_pong};
 use hamr_verbs::wire::{Access, Opcode};
-use hamr_verbs::{CqId, QpId, SrqId};
+use hamr_verbs::{AhId, CqId, QpId, SrqId};
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -52,7 +52,10 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<bool, Failed> {
     let find = |name: &str| {
         let mut pairs = arguments.chunks_exact(2);
-        pairs.find_map(|pair| if pair[0] == name { Some(pair[1].as_str()) } else { None })
+        pairs.find_map(|pair| match pair {
+            [key, value] if key == name => Some(value.as_str()),
+            _ => None,
+        })
     };
     let get = |name: &str| find(name).ok_or_else(|| format!("expected {name} VALUE"));
     let mac: Result<Vec<u8>, _> = get("--mac")?.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
@@ -84,7 +87,10 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
             };
             let size = Size { count: count.parse()?, bytes: bytes.parse()? };
             match peer.play(name, role, size) {
-                Ok((said, took)) => println!("{name} {}: {count} of {bytes} bytes, {took:.1?}; {said}", role.name()),
+                Ok((said, took)) => {
+                    let each = took.as_secs_f64() * 1e6 / size.count.max(1) as f64;
+                    println!("{name} {}: {count} of {bytes} bytes, {each:.0} us each; {said}", role.name());
+                }
                 Err(why) => {
                     all = false;
                     println!("{name} {}: FAILED: {why}", role.name());
@@ -117,7 +123,8 @@ struct Peer<'a> {
 struct Queues {
     cq: CqId,
     srq: Option<SrqId>,
-    is_datagrams: bool,
+    /// Where datagrams go.
+    to: Option<AhId>,
     qps: Vec<QpId>,
 }
 
@@ -132,26 +139,27 @@ impl Peer<'_> {
         let plan = QpPlan { srq, qkey, ..QpPlan::new(cq) };
         let count = if srq.is_some() { SHARING } else { 1 };
         let qps: Result<Vec<_>, _> = (0..count).map(|_| self.fabric.queue_pair(&plan)).collect();
-        let queues = Queues { cq, srq, is_datagrams: qkey.is_some(), qps: qps? };
+        let mut queues = Queues { cq, srq, to: None, qps: qps? };
         self.region.put(0, &[0; REGION as usize])?;
         let played = match perftest(name) {
             Some((steps, kind)) => self.perftest(&queues, role, size, steps, kind),
-            None if name.starts_with("ibv_") => self.pingpong(&queues, role, size),
+            None if name.starts_with("ibv_") => self.pingpong(&mut queues, qkey.is_some(), role, size),
             None => Err(format!("expected a tool, got {name:?}").into()),
         };
         let last = self.last.replace(queues);
-        last.map_or(Ok(()), |last| self.end(last))?;
+        last.map_or(Ok(()), |last| self.destroy(last))?;
         played
     }
 
-    fn end(&self, queues: Queues) -> Result<(), Failed> {
+    fn destroy(&self, queues: Queues) -> Result<(), Failed> {
         queues.qps.into_iter().try_for_each(|qp| self.fabric.destroy_queue_pair(qp))?;
         queues.srq.map_or(Ok(()), |srq| self.fabric.destroy_shared_receive_queue(srq))?;
+        queues.to.map_or(Ok(()), |to| self.fabric.destroy_address_handle(to))?;
         Ok(self.fabric.destroy_completion_queue(queues.cq)?)
     }
 
     /// `ibv_*_pingpong`: an [`Endpoint`] for each queue pair.
-    fn pingpong(&self, queues: &Queues, role: Role, size: Size) -> Result<Shown, Failed> {
+    fn pingpong(&self, queues: &mut Queues, is_datagrams: bool, role: Role, size: Size) -> Result<Shown, Failed> {
         let nothing = || "0000:000000:000000:00000000000000000000000000000000\0".to_owned();
         let mut own = String::new();
         for qp in &queues.qps {
@@ -166,15 +174,14 @@ impl Peer<'_> {
         let ends = ends?;
         let (first, end) = (queues.qps.first().copied().zip(ends.first().copied())).ok_or("expected a queue pair")?;
         let load = self.load(queues, first, size);
-        let target = match queues.is_datagrams {
-            true => {
-                Some(Target { address: self.fabric.address_handle(end.address)?, qp_number: end.qp_number, qkey: QKEY })
-            }
-            false => {
-                let mut both = queues.qps.iter().zip(&ends);
-                both.try_for_each(|(qp, end)| self.fabric.connect_remote(*qp, end, &self.path))?;
-                None
-            }
+        let target = if is_datagrams {
+            let address = self.fabric.address_handle(end.address)?;
+            queues.to = Some(address);
+            Some(Target { address, qp_number: end.qp_number, qkey: QKEY })
+        } else {
+            let mut both = queues.qps.iter().zip(&ends);
+            both.try_for_each(|(qp, end)| self.fabric.connect_remote(*qp, end, &self.path))?;
+            None
         };
         talk.answer(own.as_bytes())?;
         talk.tell(DONE)?;
@@ -186,7 +193,7 @@ impl Peer<'_> {
         }
         let ((fresh, echoed), took) = self.run(ping_pong::with(load, serves, target))?;
         // A tool sends back what came last. The first message of a client's is its own.
-        let (good, all) = if serves { (echoed, size.count - 1) } else { (fresh, size.count) };
+        let (good, all) = if serves { (echoed, size.count.saturating_sub(1)) } else { (fresh, size.count) };
         judge(good == all, format!("{good} of {all} came back as sent"), took)
     }
 
