@@ -88,8 +88,9 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
             let size = Size { count: count.parse()?, bytes: bytes.parse()? };
             match peer.play(name, role, size) {
                 Ok((said, took)) => {
-                    let each = took.as_secs_f64() * 1e6 / size.count.max(1) as f64;
-                    println!("{name} {}: {count} of {bytes} bytes, {each:.0} us each; {said}", role.name());
+                    let each = took.map(|took| took.as_secs_f64() * 1e6 / size.count.max(1) as f64);
+                    let each = each.map(|each| format!(", {each:.0} us each")).unwrap_or_default();
+                    println!("{name} {}: {count} of {bytes} bytes{each}; {said}", role.name());
                 }
                 Err(why) => {
                     all = false;
@@ -128,8 +129,8 @@ struct Queues {
     qps: Vec<QpId>,
 }
 
-/// What a run has shown, and how long the device's part took.
-type Shown = (String, Duration);
+/// What a run has shown, and how long the device's part took, if it has one.
+type Shown = (String, Option<Duration>);
 
 impl Peer<'_> {
     fn play(&mut self, name: &str, role: Role, size: Size) -> Result<Shown, Failed> {
@@ -189,12 +190,12 @@ impl Peer<'_> {
         if let Some(srq) = queues.srq {
             let qps = queues.qps.as_slice().try_into()?;
             let (whole, took) = self.run(shared_ping_pong::with(qps, srq, load, serves))?;
-            return judge(whole >= size.count, format!("{whole} came whole"), took);
+            return judge(whole >= size.count, format!("{whole} came whole"), Some(took));
         }
         let ((fresh, echoed), took) = self.run(ping_pong::with(load, serves, target))?;
         // A tool sends back what came last. The first message of a client's is its own.
         let (good, all) = if serves { (echoed, size.count.saturating_sub(1)) } else { (fresh, size.count) };
-        judge(good == all, format!("{good} of {all} came back as sent"), took)
+        judge(good == all, format!("{good} of {all} came back as sent"), Some(took))
     }
 
     fn perftest(&self, queues: &Queues, role: Role, size: Size, steps: Perftest, job: Job) -> Result<Shown, Failed> {
@@ -209,35 +210,38 @@ impl Peer<'_> {
             own.trade(&mut talk)?;
         }
         let serves = role == Role::Server;
-        let (good, took) = match job {
+        let done = match job {
             Job::WritePingPong => {
                 let ((), took) = self.run(write_ping_pong::with(load, memory, serves))?;
-                (size.count, took)
+                Some((size.count, took))
             }
             Job::PingPong => {
                 let (_, took) = self.run(ping_pong::with(load, serves, None))?;
-                (size.count, took)
+                Some((size.count, took))
             }
-            Job::Stream(Opcode::SEND, at_once) if serves => self.run(stream::with(load, None, memory, at_once))?,
+            Job::Stream(Opcode::SEND, at_once) if serves => Some(self.run(stream::with(load, None, memory, at_once))?),
             // The adapter answers, and the device has no part in it.
-            Job::Stream(..) if serves => (size.count, Duration::ZERO),
-            Job::Stream(kind, at_once) => self.run(stream::with(load, Some(kind.0), memory, at_once))?,
+            Job::Stream(..) if serves => None,
+            Job::Stream(kind, at_once) => Some(self.run(stream::with(load, Some(kind.0), memory, at_once))?),
         };
         steps.end(&mut talk, &own)?;
+        if let Some((good, took)) = done {
+            return judge(good == size.count, format!("{good} in order"), Some(took));
+        }
         match job {
-            Job::Stream(Opcode::FETCH_ADD, _) if serves => {
+            Job::Stream(Opcode::FETCH_ADD, _) => {
                 let mut sum = [0; 8];
                 self.region.get(at, &mut sum)?;
                 let sum = u64::from_le_bytes(sum);
-                judge(sum == size.count, format!("the sum is {sum}"), took)
+                judge(sum == size.count, format!("the sum is {sum}"), None)
             }
-            Job::Stream(Opcode::WRITE, _) if serves => {
+            Job::Stream(Opcode::WRITE, _) => {
                 let mut bytes = vec![0; size.bytes as usize];
                 self.region.get(at, &mut bytes)?;
                 let written = bytes.iter().filter(|byte| **byte != 0).count();
-                judge(written != 0, format!("{written} bytes are not zero"), took)
+                judge(written != 0, format!("{written} bytes are not zero"), None)
             }
-            _ => judge(good == size.count, format!("{good} in order"), took),
+            _ => judge(true, "the tool ended as it should".into(), None),
         }
     }
 
@@ -263,7 +267,7 @@ impl Peer<'_> {
     }
 }
 
-fn judge(is_good: bool, said: String, took: Duration) -> Result<Shown, Failed> {
+fn judge(is_good: bool, said: String, took: Option<Duration>) -> Result<Shown, Failed> {
     if is_good { Ok((said, took)) } else { Err(said.into()) }
 }
 

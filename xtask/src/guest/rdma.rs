@@ -307,7 +307,7 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     };
     let watched = watch("rdma", &mut guest, react);
     drop(guest);
-    print(&rows, plan);
+    print(&rows, plan, peer.as_ref());
     let judged = watched.and_then(|()| peer.as_mut().map_or(Ok(()), Peer::end));
     let capture = judged.is_err().then(|| peer.as_ref().and_then(|peer| peer.keep(kept))).flatten();
     if let (Err(why), Some(capture)) = (&judged, capture) {
@@ -387,7 +387,7 @@ impl Row {
     }
 }
 
-fn print(rows: &[Row], plan: &Plan) {
+fn print(rows: &[Row], plan: &Plan, peer: Option<&Peer>) {
     println!();
     println!("{:<18} {:<7} {:<7} {:>8} {:>10}", "tool", "guest", "result", "seconds", "figure");
     for role in &plan.roles {
@@ -395,7 +395,10 @@ fn print(rows: &[Row], plan: &Plan) {
             let row = rows.iter().find(|row| row.name == title(tool.name, *role));
             let result = row.map_or("not run", Row::result);
             let seconds = row.map_or(0.0, |row| (row.end - row.begin).as_secs_f64());
-            let figure = row.and_then(|row| tool.figure.find(&row.lines)).unwrap_or_default();
+            let figure = row.and_then(|row| tool.figure.find(&row.lines));
+            // A server that does nothing prints none.
+            let figure = figure.or_else(|| peer.and_then(|peer| peer.figure(tool.name, role.of_peer()?)));
+            let figure = figure.unwrap_or_default();
             println!("{:<18} {:<7} {result:<7} {seconds:>8.1} {figure}", tool.name, role.name());
         }
     }
