@@ -104,7 +104,7 @@ impl Talk {
         if self.role == Role::Client {
             self.stream.write_all(own)?;
         }
-        self.stream.read_exact(&mut theirs)?;
+        self.read(&mut theirs)?;
         self.answer(own)?;
         Ok(theirs)
     }
@@ -113,8 +113,13 @@ impl Talk {
     pub(crate) fn tell(&mut self, word: &[u8]) -> std::io::Result<()> {
         match self.role {
             Role::Client => self.stream.write_all(word),
-            Role::Server => self.stream.read_exact(&mut vec![0; word.len()]),
+            Role::Server => self.read(&mut vec![0; word.len()]),
         }
+    }
+
+    fn read(&mut self, theirs: &mut [u8]) -> std::io::Result<()> {
+        let read = self.stream.read_exact(theirs);
+        read.map_err(|e| std::io::Error::other(format!("expected {} bytes of the tool: {e}", theirs.len())))
     }
 }
 
