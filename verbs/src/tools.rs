@@ -263,7 +263,8 @@ fn holds<M: Memory>(region: &MemoryRegion<'_, M>, from: u64, bytes: u64, number:
     Ok(true)
 }
 
-/// The bytes of a message with this number from a multiple of [`CHUNK`] on: no two places have the same within 2 KiB.
+/// The bytes of a message with this number from a multiple of [`CHUNK`] on. Parts of it that are displaced by less than
+/// 2 KiB are not the same.
 fn chunk(number: u64, at: u64) -> [u8; CHUNK] {
     let number = number.to_le_bytes();
     core::array::from_fn(|i| number.get(i % 8).copied().unwrap_or_default() ^ ((at as usize + i) / 8) as u8)
