@@ -167,12 +167,12 @@ pub fn stream(cx: &mut Context, load: Load, kind: Option<u32>, remote: Remote, a
     Ok(good)
 }
 
-/// Queue pairs of [`shared_ping_pong`].
+/// Queue pairs of [`fn@shared_ping_pong`].
 pub const SHARING: usize = 16;
 /// Receive requests in their shared queue.
 const SHARED: u64 = 64;
 
-/// As `ibv_srq_pingpong`: [`ping_pong`] over many queue pairs, which take from one shared receive queue, until so many
+/// As `ibv_srq_pingpong`: [`fn@ping_pong`] over many queue pairs, which take from one shared receive queue, until so many
 /// messages in all were sent and have come. `load.qp` is not used. Returns how many came whole.
 #[offload]
 pub fn shared_ping_pong(
