@@ -214,7 +214,7 @@ pub fn watch_writes(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64,
     Ok(())
 }
 
-/// [`send_all`] of a task, which waits for each completion.
+/// [`fn@send_all`] of a task, which waits for each completion.
 #[offload]
 pub fn send_waiting(task: &mut Task, a: QpId, b: QpId, cq: CqId, region: MrId, count: u64) -> Result<u64, Fault> {
     let verbs = Verbs::of(task)?;
