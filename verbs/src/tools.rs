@@ -172,8 +172,8 @@ pub const SHARING: usize = 16;
 /// Receive requests in their shared queue.
 const SHARED: u64 = 64;
 
-/// As `ibv_srq_pingpong`: [`fn@ping_pong`] over many queue pairs, which take from one shared receive queue, until so many
-/// messages in all were sent and have come. `load.qp` is not used. Returns how many came whole.
+/// As `ibv_srq_pingpong`: [`fn@ping_pong`] over many queue pairs, which take from one shared receive queue, until so
+/// many messages in all were sent and have come. `load.qp` is not used. Returns how many came whole.
 #[offload]
 pub fn shared_ping_pong(
     cx: &mut Context,

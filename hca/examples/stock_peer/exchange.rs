@@ -1,6 +1,6 @@
 //! What stock RDMA tools tell each other over TCP before they use their adapters, and behind that: as two stock ends
-//! were seen to do (`ibv_*_pingpong` of rdma-core 44, perftest 4.5). In each step the client sends first, and the server
-//! answers with as many bytes.
+//! were seen to do (`ibv_*_pingpong` of rdma-core 44, perftest 4.5). In each step the client sends first, and the
+//! server answers with as many bytes.
 
 use hamr_verbs::Remote;
 use hamr_verbs::host::Endpoint;

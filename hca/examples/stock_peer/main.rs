@@ -1,10 +1,11 @@
-//! The other end of stock RDMA tools (`ibv_*_pingpong`, perftest), as a device that has an adapter: handlers on the device
-//! post and poll, this program only tells the tools what its queue pairs are. `cargo xtask guest --rdma --own` runs it
-//! against the tools in a Linux guest.
+//! The other end of stock RDMA tools (`ibv_*_pingpong`, perftest), as a device that has an adapter: handlers on the
+//! device post and poll, this program only tells the tools what its queue pairs are. `cargo xtask guest --rdma --own`
+//! runs it against the tools in a Linux guest.
 //!
 //! ```console
 //! $ stock_peer --frames SOCKET --guest SOCKET --mac MAC --address IPV4 --listen ADDRESS:PORT --connect ADDRESS:PORT \
-//!       --tools NAME:COUNT:BYTES,... --roles server,client [--device DEVICE] [--faults SEED,LOSS,REPEAT,DAMAGE,REORDER]
+//!       --tools NAME:COUNT:BYTES,... --roles server,client [--device DEVICE] \
+//!       [--faults SEED,LOSS,REPEAT,DAMAGE,REORDER]
 //! ```
 
 mod exchange;

@@ -10,8 +10,8 @@
 //! - `--tools NAME:ITERATIONS:BYTES,…` and `--roles server,client`: it is the server of each of these tools, in this
 //!   order, and then the client of each
 //!
-//! It prints a line when it listens, may print `TOOL ROLE: … N us each …` for each, and ends with exit code 0 when all of
-//! that was done and the guest has ended: `--connect` is refused then.
+//! It prints a line when it listens, may print `TOOL ROLE: … N us each …` for each, and ends with exit code 0 when all
+//! of that was done and the guest has ended: `--connect` is refused then.
 
 use crate::Error;
 use crate::child::Background;
