@@ -6,8 +6,10 @@ use common::conformance::conforms;
 use common::two::{connect, pair, play, side, udp};
 use common::{SOON, is_gone, open};
 use hamr::CallError;
-use hamr_verbs::handlers::{ping_pong, take_all};
-use hamr_verbs::host::{Fabric, FabricError, Path, Wire};
+use hamr_verbs::handlers::take_all;
+use hamr_verbs::host::{Fabric, FabricError, Path, QpPlan, Wire};
+use hamr_verbs::tools::{Load, SHARING, ping_pong, shared_ping_pong, stream, write_ping_pong};
+use hamr_verbs::wire::{Access, Opcode};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
@@ -42,6 +44,86 @@ fn two_devices_play_ping_pong_in_frames() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
+/// What stock tools find at the other end (`examples/stock_peer`), with our device at both.
+#[test]
+fn two_devices_do_what_stock_tools_do() {
+    let [a, b] = pair(["shm", "shm"], &udp([[127, 92, 0, 21], [127, 92, 0, 22]], Some("7,20,0,0,0")));
+    let rights = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+    let regions = [&a, &b].map(|side| side.fabric.region(1 << 16, rights).expect("room"));
+    let loads = |count, bytes| {
+        [(&a, &regions[0]), (&b, &regions[1])]
+            .map(|(side, region)| Load { region: region.id(), ..side.load(count, bytes) })
+    };
+    let both = |first: &(dyn Fn() -> u64 + Sync), second: &(dyn Fn() -> u64 + Sync)| {
+        std::thread::scope(|scope| {
+            let serves = scope.spawn(second);
+            (first(), serves.join().expect("it ends"))
+        })
+    };
+    // Messages of several packets, and of a last one that is not whole.
+    for bytes in [4096, 4097, 1] {
+        let [load_a, load_b] = loads(50, bytes);
+        let plays = both(&|| a.node.sync(ping_pong::with(load_a, false, None)).expect("all come").0, &|| {
+            b.node.sync(ping_pong::with(load_b, true, None)).expect("all come").0
+        });
+        assert_eq!(plays, (50, 50), "{bytes}");
+    }
+    for bytes in [1, 3000] {
+        let ([load_a, load_b], zeros) = (loads(300, bytes), vec![0; 1 << 16]);
+        regions.iter().for_each(|region| region.put(0, &zeros).expect("it fits"));
+        let [to_a, to_b] = regions.each_ref().map(|region| region.remote(load_a.incoming()));
+        both(&|| a.node.sync(write_ping_pong::with(load_a, to_b, false)).map(|()| 0).expect("all come"), &|| {
+            b.node.sync(write_ping_pong::with(load_b, to_a, true)).map(|()| 0).expect("all come")
+        });
+    }
+    let [load_a, load_b] = loads(100, 8192);
+    let to = regions[1].remote(load_b.incoming());
+    let streams =
+        both(&|| a.node.sync(stream::with(load_a, Some(Opcode::SEND.0), to, 16)).expect("all are sent"), &|| {
+            b.node.sync(stream::with(load_b, None, to, 16)).expect("all come")
+        });
+    assert_eq!(streams, (100, 100));
+    for kind in [Opcode::WRITE, Opcode::READ] {
+        assert_eq!(a.node.sync(stream::with(load_a, Some(kind.0), to, 16)).expect("all are done"), 100);
+    }
+    let [load_a, _] = loads(100, 8);
+    regions[1].put(load_a.incoming(), &[0; 8]).expect("it fits");
+    let to = regions[1].remote(load_a.incoming());
+    assert_eq!(a.node.sync(stream::with(load_a, Some(Opcode::FETCH_ADD.0), to, 1)).expect("all are done"), 100);
+    let mut sum = [0; 8];
+    regions[1].get(load_a.incoming(), &mut sum).expect("it fits");
+    assert_eq!(u64::from_le_bytes(sum), 100);
+}
+
+/// As `ibv_srq_pingpong`: both end when each has sent and got so many, the one perhaps a few more.
+#[test]
+fn queue_pairs_of_two_devices_share_their_receives() {
+    let sides = pair(["shm", "shm"], &udp([[127, 92, 0, 23], [127, 92, 0, 24]], None));
+    let queues = sides.each_ref().map(|side| {
+        let srq = side.fabric.shared_receive_queue(64).expect("room");
+        let plan = QpPlan { srq: Some(srq), ..QpPlan::new(side.cq) };
+        (srq, [(); SHARING].map(|()| side.fabric.queue_pair(&plan).expect("room")))
+    });
+    let region = sides.each_ref().map(|side| side.fabric.region(1 << 14, Access::LOCAL_WRITE).expect("room"));
+    for at in 0..SHARING {
+        for (own, other) in [(0, 1), (1, 0)] {
+            let end = sides[other].fabric.endpoint(queues[other].1[at]).expect("it has a wire");
+            sides[own].fabric.connect_remote(queues[own].1[at], &end, &Path::default()).expect("it is open");
+        }
+    }
+    std::thread::scope(|scope| {
+        let [plays, served] = [0, 1].map(|at| {
+            let (side, (srq, qps), region) = (&sides[at], queues[at], region[at].id());
+            let load = Load { region, ..side.load(200, 4096) };
+            scope.spawn(move || side.node.sync(shared_ping_pong::with(qps, srq, load, at == 1)).expect("all come"))
+        });
+        for side in [plays, served] {
+            let whole = side.join().expect("it ends");
+            assert!((200..300).contains(&whole), "{whole}");
+        }
+    });
+}
+
 /// H13 of a peer: what waits for it fails, and the connection begins again with the next adapter at its address.
 #[test]
 fn an_adapter_outlives_its_peer_s() {
@@ -50,7 +132,7 @@ fn an_adapter_outlives_its_peer_s() {
     let process = b.fabric.process().expect("it runs");
     kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::KILL).expect("it runs");
     let begin = Instant::now();
-    let call = ping_pong::with(a.qp, a.cq, a.region.id(), 1, false);
+    let call = ping_pong::with(a.load(1, 8), false, None);
     match a.node.sync(call) {
         Err(CallError::Fault(fault)) => assert!(fault.to_string().contains("a request has failed"), "{fault}"),
         other => panic!("{other:?}"),

@@ -71,47 +71,6 @@ pub fn take_all(cx: &mut Context, cq: CqId) -> Result<Option<u32>, Fault> {
     }
 }
 
-/// The ping-pong of paper 002: sends messages of eight bytes to another device and waits for each to come back, or sends back
-/// what comes (`serves`). Returns how many came as they were sent.
-#[offload]
-pub fn ping_pong(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, count: u64, serves: bool) -> Result<u64, Fault> {
-    let verbs = Verbs::of(cx)?;
-    let (qp, cq, region) = (verbs.queue_pair(qp)?, verbs.completion_queue(cq)?, verbs.region(region)?);
-    let (out, back) = (region.part(0..8)?, region.part(8..16)?);
-    const RECEIVE: u64 = 1;
-    const SEND: u64 = 2;
-    qp.receive(RECEIVE, &[back])?;
-    let mut good = 0;
-    for number in 0..count {
-        if !serves {
-            region.copy_in(0, &number.to_le_bytes())?;
-            qp.post(&SendWr::send(SEND, &[out]))?;
-        }
-        let mut patience = PATIENCE;
-        loop {
-            match cq.poll()? {
-                Some(found) if found.status.0 != 0 => return Err(Fault::msg("a request has failed")),
-                Some(found) if found.id == RECEIVE => break,
-                // A send.
-                Some(_) => {}
-                None if patience == 0 => return Err(Fault::msg("no completion came")),
-                None => patience -= 1,
-            }
-            core::hint::spin_loop();
-        }
-        let mut came = [0; 8];
-        region.copy_out(8, &mut came)?;
-        good += u64::from(came == number.to_le_bytes());
-        // Before the answer: the peer finds a receive request.
-        qp.receive(RECEIVE, &[back])?;
-        if serves {
-            region.copy_in(0, &came)?;
-            qp.post(&SendWr::send(SEND, &[out]))?;
-        }
-    }
-    Ok(good)
-}
-
 /// A part of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Migratable)]
 pub struct Part {
@@ -326,7 +285,7 @@ pub fn watch_writes(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64,
     Ok(())
 }
 
-/// [`send_all`] of a task, which waits for each completion.
+/// [`fn@send_all`] of a task, which waits for each completion.
 #[offload]
 pub fn send_waiting(task: &mut Task, a: QpId, b: QpId, cq: CqId, region: MrId, count: u64) -> Result<u64, Fault> {
     let verbs = Verbs::of(task)?;

@@ -8,7 +8,7 @@
 //! `wire` is what all three programs agree on, `ring` the entries of a queue, `memory` what is needed of the section;
 //! `verbs`, `work`, `queue`, `queue_pair`, `shared_receive_queue`, `completion_queue` and `region` are the device's
 //! side, `host` (feature) the host's; `commands` (feature) are calls from the one to the other. Feature `handlers`:
-//! handlers that send and receive.
+//! handlers that send and receive, and in `tools` those that are ends of stock tools.
 //!
 //! Who may depend on it: handler crates, images, `hamr-hca`. It depends on `hamr-comm`, with `host` on `hamr`. No
 //! allocation outside of `host`.
@@ -40,6 +40,8 @@ pub mod steps;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "handlers")]
+pub mod tools;
 mod verbs;
 pub mod wire;
 mod work;

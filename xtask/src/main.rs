@@ -161,7 +161,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "guest",
         about: "a host on a real bus: Linux in one QEMU, an image in another: [--isa NAME]; stock RDMA tools: \
-                --rdma [--only NAME,NAME] [--peer COMMAND [--role client|server]]",
+                --rdma [--only NAME,NAME] [--own [--device DEVICE] [--loss] | --peer COMMAND] [--role client|server]",
         run: Run::Task(guest::task),
     },
     Task {

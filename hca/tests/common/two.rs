@@ -2,8 +2,8 @@
 
 use super::{SOON, open};
 use hamr::Node;
-use hamr_verbs::handlers::ping_pong;
 use hamr_verbs::host::{Fabric, Path, QpPlan, Region, Wire};
+use hamr_verbs::tools::{Load, ping_pong};
 use hamr_verbs::wire::Access;
 use hamr_verbs::{CqId, QpId};
 use std::time::{Duration, Instant};
@@ -27,8 +27,13 @@ pub(crate) fn side(device: &str, wire: &Wire) -> Side {
 }
 
 impl Side {
+    /// Messages of a handler's, over connected queue pairs.
+    pub(crate) fn load(&self, count: u64, bytes: u32) -> Load {
+        Load { qp: self.qp, cq: self.cq, region: self.region.id(), count, bytes }
+    }
+
     fn plays(&self, count: u64, serves: bool) -> u64 {
-        self.node.sync(ping_pong::with(self.qp, self.cq, self.region.id(), count, serves)).expect("all come")
+        self.node.sync(ping_pong::with(self.load(count, 8), serves, None)).expect("all come").0
     }
 }
 

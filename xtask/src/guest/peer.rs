@@ -10,7 +10,8 @@
 //! - `--tools NAME:ITERATIONS:BYTES,…` and `--roles server,client`: it is the server of each of these tools, in this
 //!   order, and then the client of each
 //!
-//! It prints a line when it listens, and ends with exit code 0 when all of that was done.
+//! It prints a line when it listens, may print `TOOL ROLE: … N us each …` for each, and ends with exit code 0 when all
+//! of that was done and the guest has ended: `--connect` is refused then.
 
 use crate::Error;
 use crate::child::Background;
@@ -20,6 +21,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The first QEMU with `-netdev dgram`.
@@ -43,12 +45,13 @@ pub(super) struct Peer {
     folder: PathBuf,
     listens: u16,
     connects: u16,
+    said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Peer {
     /// Starts it, and waits until it listens. Sockets and capture are in `folder`.
     pub(super) fn start(
-        program: &str,
+        program: &Path,
         arguments: &[String],
         folder: &Path,
         tools: &str,
@@ -62,17 +65,20 @@ impl Peer {
         command.args(["--listen", &format!("127.0.0.1:{listens}"), "--connect", &format!("127.0.0.1:{connects}")]);
         let mut process = Background::start(command.stdout(Stdio::piped()))?;
         let (sender, first) = channel();
+        let said_so_far = Arc::<Mutex<Vec<String>>>::default();
         if let Some(said) = process.stdout() {
+            let all = said_so_far.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(said).lines().map_while(Result::ok) {
                     println!("  peer | {line}");
+                    all.lock().unwrap_or_else(PoisonError::into_inner).push(line);
                     let _ = sender.send(());
                 }
             });
         }
         let said = first.recv_timeout(START);
-        said.map_err(|_| Error::Failed(format!("{program}: expected a line when it listens, got none")))?;
-        Ok(Self { process, folder: folder.to_owned(), listens, connects })
+        said.map_err(|_| Error::Failed(format!("{}: expected a line when it listens, got none", program.display())))?;
+        Ok(Self { process, folder: folder.to_owned(), listens, connects, said: said_so_far })
     }
 
     /// QEMU's arguments for the guest's two cards. The first one's packets are also written to a file.
@@ -101,6 +107,14 @@ impl Peer {
     /// Address and port at which a tool in the guest finds it.
     pub(super) fn info(&self) -> (&'static str, u16) {
         (HOST, self.listens)
+    }
+
+    /// How long it says that a message has taken, of a tool in a role of the peer's.
+    pub(super) fn figure(&self, tool: &str, role: &str) -> Option<String> {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = said.iter().find_map(|line| line.strip_prefix(&format!("{tool} {role}: ")))?;
+        let number: f64 = line.split_once(" us each")?.0.rsplit(' ').next()?.parse().ok()?;
+        Some(format!("{number:>10.2} us each at the peer"))
     }
 
     /// Waits for its end behind the guest's.
@@ -132,7 +146,7 @@ mod tests {
 
     fn start(script: &str) -> Result<Peer, Error> {
         let arguments = ["-c", script, "peer"].map(String::from);
-        Peer::start("sh", &arguments, Path::new("/nowhere"), "ib_write_lat:200:2", "server")
+        Peer::start(Path::new("sh"), &arguments, Path::new("/nowhere"), "ib_write_lat:200:2", "server")
     }
 
     #[test]
@@ -143,6 +157,15 @@ mod tests {
         assert_eq!(why, "the peer: exit status: 3");
         let why = start("exit 0").err().expect("it says nothing").to_string();
         assert_eq!(why, "sh: expected a line when it listens, got none");
+    }
+
+    #[test]
+    fn a_peer_s_figures_are_found() {
+        let mut peer = start("echo 'ib_read_lat client: 200 of 2 bytes, 350 us each; all'").expect("it says something");
+        peer.end().expect("and ends well");
+        let figure = |tool, role| peer.figure(tool, role);
+        assert_eq!(figure("ib_read_lat", "client").as_deref(), Some("    350.00 us each at the peer"));
+        assert_eq!((figure("ib_read_lat", "server"), figure("ib_read", "client")), (None, None));
     }
 
     #[test]

@@ -24,17 +24,7 @@ pub(super) struct Programs {
 
 /// Builds both, with the features of a whole workspace, and removes the symbols of what goes into `folder`.
 pub(super) fn build(folder: &Path) -> Result<Programs, Error> {
-    let mut cargo = child::cargo();
-    cargo.args(["build", "--quiet", "--message-format=json-render-diagnostics", "--workspace"]);
-    cargo.args(["--bin", "hamr", "--test", "guest"]);
-    let messages = child::capture(&mut cargo, LIMIT)?;
-    let find = |name: &str| {
-        let lines = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut paths = lines.filter(|m| m["reason"] == "compiler-artifact" && m["target"]["name"] == name);
-        let path = paths.find_map(|m| m["executable"].as_str().map(PathBuf::from));
-        path.ok_or_else(|| Error::Failed(format!("cargo built no program `{name}` for the guest")))
-    };
-    let (hamr, tests) = (find("hamr")?, find("guest")?);
+    let [hamr, tests] = cargo(&["--bin", "hamr", "--test", "guest"], ["hamr", "guest"])?;
     let mut files = Vec::new();
     for (name, program) in [("hamr", &hamr), ("guest", &tests)] {
         let stripped = folder.join(name);
@@ -43,4 +33,25 @@ pub(super) fn build(folder: &Path) -> Result<Programs, Error> {
     }
     files.extend(libraries::of(&[hamr.clone(), tests], Path::new("/"))?);
     Ok(Programs { hamr, files })
+}
+
+/// Builds a device with its adapter for the tools of a guest, which runs here; its image is built when it starts.
+pub(super) fn peer() -> Result<PathBuf, Error> {
+    let [peer, _] = cargo(&["--example", "stock_peer", "--bin", "hamr-hca"], ["stock_peer", "hamr-hca"])?;
+    Ok(peer)
+}
+
+/// Has cargo build two programs, and returns their paths.
+fn cargo(targets: &[&str], names: [&str; 2]) -> Result<[PathBuf; 2], Error> {
+    let mut cargo = child::cargo();
+    cargo.args(["build", "--quiet", "--message-format=json-render-diagnostics", "--workspace"]).args(targets);
+    let messages = child::capture(&mut cargo, LIMIT)?;
+    let find = |name: &str| {
+        let lines = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut paths = lines.filter(|m| m["reason"] == "compiler-artifact" && m["target"]["name"] == name);
+        let path = paths.find_map(|m| m["executable"].as_str().map(PathBuf::from));
+        path.ok_or_else(|| Error::Failed(format!("cargo built no program `{name}` for the guest")))
+    };
+    let [first, second] = names;
+    Ok([find(first)?, find(second)?])
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask guest --rdma`: the tools that every user of RDMA has, `ibv_*_pingpong` and perftest, over Linux'
 //! adapter in software (`rdma_rxe`) in a guest. First both ends stock on `lo`, which shows that the guest is sound;
-//! then, with `--peer`, each tool against a program of this machine, which is on the guest's Ethernet.
+//! then, with `--own` or `--peer`, each tool against a program of this machine, which is on the guest's Ethernet: our
+//! device with its adapter (`hca/examples/stock_peer`), or another.
 //!
 //! Nothing is installed, and no privileges are needed: see [`super::packages`].
 
@@ -9,7 +10,7 @@ use super::machine::{Guest, Pc};
 use super::packages::{self, Packages};
 use super::peer::{self, Peer};
 use super::script::{self, Script};
-use super::{FOLDERS, libraries, told, watch};
+use super::{FOLDERS, libraries, programs, told, watch};
 use crate::Error;
 use crate::machines::can_start;
 use crate::metadata::Metadata;
@@ -77,6 +78,11 @@ impl Tool {
         format!("{name} -d {adapter} {arguments} -n {ITERATIONS} -s {bytes}")
     }
 
+    /// Nothing sends its messages again.
+    fn is_datagrams(&self) -> bool {
+        self.name == "ibv_ud_pingpong"
+    }
+
     /// How a peer is told of it.
     fn told(&self) -> String {
         format!("{}:{ITERATIONS}:{}", self.name, self.bytes)
@@ -118,11 +124,27 @@ both() {
 /// What a guest is to do.
 struct Plan {
     tools: Vec<&'static Tool>,
-    /// The program at the other end, and its arguments.
-    peer: Vec<String>,
+    /// The program at the other end.
+    other: Other,
     /// What the guest's tools are against it.
     roles: Vec<Role>,
 }
+
+/// What is at the other end of the guest's Ethernet.
+#[derive(PartialEq, Eq, Debug)]
+enum Other {
+    Nothing,
+    /// A program and its arguments.
+    Program(Vec<String>),
+    /// Our device with its adapter, which is built before; the packets that it loses.
+    Own {
+        device: String,
+        loses: bool,
+    },
+}
+
+/// 2 % of what our adapter sends does not come.
+const LOSS: &str = "1,20,0,0,0";
 
 /// What the guest's end of a tool is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +176,7 @@ impl Role {
     }
 }
 
-/// `[--only NAME,NAME] [--peer COMMAND [--role client|server]]`
+/// `[--only NAME,NAME] [--own [--device DEVICE] [--loss] | --peer COMMAND] [--role client|server]`
 pub(super) fn task(arguments: &[String]) -> Result<(), Error> {
     let plan = Plan::parse(arguments)?;
     told(run(&Metadata::read()?, &plan))
@@ -163,34 +185,69 @@ pub(super) fn task(arguments: &[String]) -> Result<(), Error> {
 /// The same as a step of `cargo xtask test`, with few tools.
 pub(crate) fn step(metadata: &Metadata) -> Outcome {
     let tools = TOOLS.iter().filter(|tool| SHORT.contains(&tool.name)).collect();
-    run(metadata, &Plan { tools, peer: Vec::new(), roles: vec![Role::Both] })
+    let other = Other::Own { device: SHM.into(), loses: false };
+    run(metadata, &Plan { tools, other, roles: vec![Role::Both, Role::Client, Role::Server] })
 }
+
+const SHM: &str = "shm";
 
 impl Plan {
     fn parse(arguments: &[String]) -> Result<Self, Error> {
-        let mut plan = Self { tools: TOOLS.iter().collect(), peer: Vec::new(), roles: vec![Role::Both] };
-        let mut role = None;
+        let (mut tools, mut role) = (TOOLS.iter().collect(), None);
+        let (mut peer, mut own, mut device, mut loses) = (Vec::new(), false, None, false);
         let mut words = arguments.iter();
         while let Some(flag) = words.next() {
             let mut value = || words.next().ok_or_else(|| Error::Usage(format!("`{flag}` expects a value")));
             match flag.as_str() {
-                "--only" => plan.tools = select(value()?)?,
-                "--peer" => plan.peer = value()?.split_whitespace().map(str::to_owned).collect(),
+                "--only" => tools = select(value()?)?,
+                "--peer" => peer = value()?.split_whitespace().map(str::to_owned).collect(),
+                "--own" => own = true,
+                "--device" => device = Some(value()?.clone()),
+                "--loss" => loses = true,
                 "--role" => {
                     let name = value()?;
                     let known = [Role::Client, Role::Server].into_iter().find(|role| role.name() == name);
                     role = Some(known.ok_or_else(|| Error::unknown(name, "client or server"))?);
                 }
-                other => return Err(Error::unknown(other, "--only, --peer or --role")),
+                other => return Err(Error::unknown(other, "--only, --own, --device, --loss, --peer or --role")),
             }
         }
-        match (plan.peer.is_empty(), role) {
-            (true, Some(_)) => return Err(Error::Usage("`--role` expects `--peer`".into())),
-            (true, None) => {}
-            (false, Some(role)) => plan.roles.push(role),
-            (false, None) => plan.roles.extend([Role::Client, Role::Server]),
+        let other = match (own, peer.is_empty()) {
+            (true, true) => Other::Own { device: device.take().unwrap_or_else(|| SHM.into()), loses },
+            (true, false) => return Err(Error::Usage("`--own` and `--peer` do not go together".into())),
+            (false, false) => Other::Program(peer),
+            (false, true) => Other::Nothing,
+        };
+        if device.is_some() || loses && !own {
+            return Err(Error::Usage("`--device` and `--loss` expect `--own`".into()));
         }
-        Ok(plan)
+        if loses {
+            tools.retain(|tool: &&Tool| !tool.is_datagrams());
+        }
+        let roles = match (&other, role) {
+            (Other::Nothing, Some(_)) => return Err(Error::Usage("`--role` expects `--own` or `--peer`".into())),
+            (Other::Nothing, None) => vec![Role::Both],
+            (_, Some(role)) => vec![Role::Both, role],
+            (_, None) => vec![Role::Both, Role::Client, Role::Server],
+        };
+        Ok(Self { tools, other, roles })
+    }
+}
+
+impl Other {
+    /// The program and its arguments, built if it is ours. `None`: there is none.
+    fn program(&self) -> Result<Option<(PathBuf, Vec<String>)>, Error> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Program(words) => {
+                Ok(words.split_first().map(|(program, arguments)| (program.into(), arguments.to_vec())))
+            }
+            Self::Own { device, loses } => {
+                let mut arguments = vec!["--device".into(), device.clone()];
+                arguments.extend(loses.then(|| ["--faults".into(), LOSS.into()]).into_iter().flatten());
+                Ok(Some((programs::peer()?, arguments)))
+            }
+        }
     }
 }
 
@@ -201,7 +258,7 @@ fn select(wanted: &str) -> Result<Vec<&'static Tool>, Error> {
 }
 
 fn run(metadata: &Metadata, plan: &Plan) -> Outcome {
-    let needs = if plan.peer.is_empty() { hamr_qemu::MINIMUM } else { peer::QEMU };
+    let needs = if plan.other == Other::Nothing { hamr_qemu::MINIMUM } else { peer::QEMU };
     if let Err(outcome) = can_start(&Machine::X86_64, needs) {
         return outcome;
     }
@@ -221,11 +278,11 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     let begin = Instant::now();
     std::fs::create_dir_all(folder).map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
     let kernel = packages.kernel().ok_or_else(|| Error::Failed("the kernel's package has no kernel".into()))?;
-    let mut peer = match plan.peer.split_first() {
+    let mut peer = match plan.other.program()? {
         Some((program, arguments)) => {
             let tools: Vec<String> = plan.tools.iter().map(|tool| tool.told()).collect();
             let roles: Vec<&str> = plan.roles.iter().filter_map(|role| role.of_peer()).collect();
-            Some(Peer::start(program, arguments, folder, &tools.join(","), &roles.join(","))?)
+            Some(Peer::start(&program, &arguments, folder, &tools.join(","), &roles.join(","))?)
         }
         None => None,
     };
@@ -250,7 +307,7 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     };
     let watched = watch("rdma", &mut guest, react);
     drop(guest);
-    print(&rows, plan);
+    print(&rows, plan, peer.as_ref());
     let judged = watched.and_then(|()| peer.as_mut().map_or(Ok(()), Peer::end));
     let capture = judged.is_err().then(|| peer.as_ref().and_then(|peer| peer.keep(kept))).flatten();
     if let (Err(why), Some(capture)) = (&judged, capture) {
@@ -330,7 +387,7 @@ impl Row {
     }
 }
 
-fn print(rows: &[Row], plan: &Plan) {
+fn print(rows: &[Row], plan: &Plan, peer: Option<&Peer>) {
     println!();
     println!("{:<18} {:<7} {:<7} {:>8} {:>10}", "tool", "guest", "result", "seconds", "figure");
     for role in &plan.roles {
@@ -338,7 +395,10 @@ fn print(rows: &[Row], plan: &Plan) {
             let row = rows.iter().find(|row| row.name == title(tool.name, *role));
             let result = row.map_or("not run", Row::result);
             let seconds = row.map_or(0.0, |row| (row.end - row.begin).as_secs_f64());
-            let figure = row.and_then(|row| tool.figure.find(&row.lines)).unwrap_or_default();
+            let figure = row.and_then(|row| tool.figure.find(&row.lines));
+            // A server that does nothing prints none.
+            let figure = figure.or_else(|| peer.and_then(|peer| peer.figure(tool.name, role.of_peer()?)));
+            let figure = figure.unwrap_or_default();
             println!("{:<18} {:<7} {result:<7} {seconds:>8.1} {figure}", tool.name, role.name());
         }
     }
@@ -382,14 +442,23 @@ mod tests {
         let some = plan(&["--only", "ib_send_bw,ibv_rc_pingpong", "--peer", "a b"]).expect("known");
         assert_eq!(some.tools.iter().map(|tool| tool.name).collect::<Vec<_>>(), ["ib_send_bw", "ibv_rc_pingpong"]);
         assert_eq!(
-            (some.peer, some.roles),
-            (vec!["a".into(), "b".into()], vec![Role::Both, Role::Client, Role::Server])
+            (some.other, some.roles),
+            (Other::Program(vec!["a".into(), "b".into()]), vec![Role::Both, Role::Client, Role::Server])
         );
+        let own = plan(&["--own", "--device", "qemu:riscv64", "--loss", "--role", "server"]).expect("known");
+        assert_eq!(own.roles, [Role::Both, Role::Server]);
+        assert_eq!(own.other, Other::Own { device: "qemu:riscv64".into(), loses: true });
+        // A datagram that is lost is the end of a tool that waits for it.
+        assert_eq!(own.tools.len(), TOOLS.len() - 1);
         for wrong in [
             &["--only"][..],
             &["--only", "ib_toaster"],
             &["--role", "client"],
             &["--peer", "a", "--role", "judge"],
+            &["--peer", "a", "--own"],
+            &["--peer", "a", "--loss"],
+            &["--loss"],
+            &["--device", "shm"],
             &["ib_send_bw"],
         ] {
             assert!(matches!(plan(wrong), Err(Error::Usage(_))), "{wrong:?}");
@@ -403,7 +472,7 @@ mod tests {
 
     #[test]
     fn scripts_are_what_a_shell_reads() {
-        let peer = Peer::start("echo", &[], Path::new("/nowhere"), "", "").expect("it says something");
+        let peer = Peer::start(Path::new("echo"), &[], Path::new("/nowhere"), "", "").expect("it says something");
         let modules = [("rdma_rxe".to_owned(), PathBuf::new())];
         let all = plan(&["--peer", "echo"]).expect("known");
         let text = script(&all, &modules, Some(&peer));
