@@ -5,8 +5,8 @@
 
 use super::{Arguments, CommandError, MOST};
 use hamr::{Image, Node, Options, Runtime};
-use hamr_verbs::handlers::ping_pong;
 use hamr_verbs::host::{Endpoint, Fabric, Path, QpPlan, Region, Wire};
+use hamr_verbs::tools::{Load, ping_pong};
 use hamr_verbs::wire::Access;
 use hamr_verbs::{CqId, QpId};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -115,13 +115,8 @@ impl Side {
                 let _ = (&mut &*stream).read(&mut [0]);
                 let _ = self.fabric.set_error(qp);
             });
-            let came = self.node.sync(ping_pong::with(qp, cq, self.region.id(), count, serves));
-            // The last message may be on its way.
-            let begin = Instant::now();
-            let has_sent = || self.fabric.completed(qp).map_or(true, |sent| u64::from(sent) == count);
-            while came.is_ok() && !has_sent() && begin.elapsed() < LIMIT {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            let load = Load { qp, cq, region: self.region.id(), count, bytes: 8 };
+            let came = self.node.sync(ping_pong::with(load, serves, None)).map(|(came, _)| came);
             let _ = stream.shutdown(Shutdown::Both);
             match came.map_err(|why| format!("the exchange has ended: {why}"))? {
                 came if came == count => Ok(()),
