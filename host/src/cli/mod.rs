@@ -88,6 +88,13 @@ pub struct Tool {
     pub runtime: fn() -> Result<Runtime, Error>,
 }
 
+impl Tool {
+    /// Is an image to have this handler of the program's?
+    fn needs(&self, handler: &str) -> bool {
+        !self.optional.contains(&handlers::crate_of(handler))
+    }
+}
+
 /// Commands beyond the common ones.
 pub trait Commands: Subcommand {
     /// Runs one.
@@ -495,8 +502,7 @@ impl Cli {
             Warning::MissingHandler { handler, .. } => Some(*handler),
             _ => None,
         });
-        let missing = handlers::by_crate(names).into_iter().filter(|(name, _)| !self.tool.optional.contains(&&**name));
-        for (name, many) in missing {
+        for (name, many) in handlers::by_crate(names.filter(|name| self.tool.needs(name))) {
             let (tool, device) = (self.tool.name, one_line(&node.info().name));
             note(format_args!("{tool}: warning: device {device}: its image has none of the {many} handlers of {name}"));
         }
