@@ -105,11 +105,12 @@ fn a_killed_device_is_lost_and_starts_again() {
 fn calls_and_copies_beside_restarts_are_whole() {
     let node = open(Options { deadline: Some(Duration::from_secs(20)), ..Options::default() });
     let (ends, taken, begin) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
+    // Before the first end of the device.
+    let buffers = [0, 1, 2].map(|thread| node.buffer(&[thread; 700]).expect("room"));
     std::thread::scope(|scope| {
-        for thread in 0..3u64 {
+        for (thread, buffer) in (0..).zip(&buffers) {
             let (node, ends, taken) = (&node, &ends, &taken);
             scope.spawn(move || {
-                let buffer = node.buffer(&[thread; 700]).expect("room");
                 let is_on = |_: &u64| !ends.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_secs(120);
                 for n in (1000 * thread..).take_while(is_on) {
                     // Of a copy that has failed, nothing is said.
