@@ -160,10 +160,8 @@ impl Device {
         next: Option<Arc<ImageFile>>,
         limit: Duration,
     ) -> Result<(), Error> {
-        let begin = Instant::now();
-        if !self.side.close(limit) {
-            return Err(Error::Timeout { device: self.name.clone(), stage: "ending its adapter", after: limit });
-        }
+        let late = || Error::Timeout { device: self.name.clone(), stage: "ending its adapter", after: limit };
+        let limit = self.side.close(limit).ok_or_else(late)?;
         // A body of the last epoch may run on; it writes nothing into the next.
         self.service.leave();
         self.take_snapshot(last.0);
@@ -178,9 +176,9 @@ impl Device {
         fence(Ordering::Release);
         let mut epoch = last.next();
         *last = epoch;
+        let begin = Instant::now();
         if from == ByFault::Crashed {
-            let left = limit.saturating_sub(begin.elapsed());
-            self.link.restart(left).map_err(|why| Error::Launch { device: self.name.clone(), why })?;
+            self.link.restart(limit).map_err(|why| Error::Launch { device: self.name.clone(), why })?;
             // Other hosts may have had the device since, up to this very epoch, which it has left by now.
             if self.link.window().word(word::EPOCH).is_ok_and(|word| word.observe() == epoch.0) {
                 epoch = epoch.next();

@@ -11,7 +11,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What ends such a program.
 pub trait Closer: Send + Sync {
@@ -57,10 +57,13 @@ struct Last {
 }
 
 impl Side {
-    /// Ends the program, if there is one, within `limit`. True: none writes into the window any more.
-    pub(crate) fn close(&self, limit: Duration) -> bool {
+    /// Ends the program, if there is one, within `limit`, and returns what is left of that. Then none writes into the window
+    /// any more. `None`: it has not ended.
+    pub(crate) fn close(&self, limit: Duration) -> Option<Duration> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).program.clone();
-        last.is_none_or(|(_, closer)| closer.close(limit))
+        let Some((_, closer)) = last else { return Some(limit) };
+        let begin = Instant::now();
+        closer.close(limit).then(|| limit.saturating_sub(begin.elapsed()))
     }
 
     /// The same for good.
