@@ -151,7 +151,7 @@ pub struct Rounds {
     pub every: u32,
 }
 
-/// Posts requests and polls until the last has completed: [`run_rounds`] of a device, or of a program that has the section.
+/// Posts requests and polls until the last has completed: [`fn@run_rounds`] of a device, or of a program that has the section.
 ///
 /// # Errors
 /// One fails, or does not complete.

@@ -30,7 +30,7 @@ pub struct Queues {
     pub region: MrId,
 }
 
-/// Completions that [`settle`] has found.
+/// Completions that [`fn@settle`] has found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Migratable)]
 pub struct Settled {
     /// Of the routine's send.
