@@ -82,7 +82,8 @@ fn tcp(
 ) -> Result<(), BoxError> {
     let mut runtime = Runtime::new()?;
     runtime.register("tcp", TcpLauncher::with_key(server.folder.key()));
-    let options = Options { heap: (long + (16 << 20)) as u64, ..global.apply(Options::default()) };
+    let options =
+        Options { heap: (long + (16 << 20)) as u64, print_warnings: false, ..global.apply(Options::default()) };
     let node = runtime.open_with(&format!("tcp:{}", server.at), image.clone(), options)?;
     let (stream, key) = (node.stream()?, key::Key::read(&server.folder.key())?);
     let call = Exchange { bytes: [SLOT; 2], key: Some(&key), has_line: true, times: PER_SAMPLE };
@@ -206,7 +207,7 @@ fn carried_call_empty(
         "driven_call_empty" => (SHM, Some(Protocol::HostDriven)),
         _ => ("mirrored", None),
     };
-    let options = global.apply(Options::default());
+    let options = global.apply(Options { print_warnings: false, ..Options::default() });
     let pinned = Options { cpu: Some(machine.device()), ..options.clone() };
     let beside = runtime.open_with(SHM, image.clone(), pinned)?;
     let floors = Floors::new(&beside)?;
