@@ -492,17 +492,26 @@ impl Cli {
         Ok(node)
     }
 
+    /// The differences between host and image, but for handlers that the tool's images may lack.
+    fn warnings(&self, node: &Node) -> Vec<Warning> {
+        let counts = |warning: &Warning| match warning {
+            Warning::MissingHandler { handler, .. } => self.tool.needs(handler),
+            _ => true,
+        };
+        node.warnings().into_iter().filter(counts).collect()
+    }
+
     /// Prints the differences between host and image on standard error.
     fn warn(&self, node: &Node) {
         let device = node.handlers();
         let is_strange = |warning: &Warning| matches!(warning, Warning::MissingHandler { handler, .. } if !handlers::has_crate(&device, handler));
         // An unrelated image has no handler of a crate; that deserves one line and not forty.
-        let (strange, warnings): (Vec<_>, Vec<_>) = node.warnings().into_iter().partition(is_strange);
+        let (strange, warnings): (Vec<_>, Vec<_>) = self.warnings(node).into_iter().partition(is_strange);
         let names = strange.iter().filter_map(|warning| match warning {
             Warning::MissingHandler { handler, .. } => Some(*handler),
             _ => None,
         });
-        for (name, many) in handlers::by_crate(names.filter(|name| self.tool.needs(name))) {
+        for (name, many) in handlers::by_crate(names) {
             let (tool, device) = (self.tool.name, one_line(&node.info().name));
             note(format_args!("{tool}: warning: device {device}: its image has none of the {many} handlers of {name}"));
         }

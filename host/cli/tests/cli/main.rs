@@ -184,6 +184,8 @@ fn devices_handlers_and_image_print_their_lists() {
     assert!(devices["windows"].as_array().is_some_and(|w| w.iter().any(|w| w["device_state"] == "serving")));
     let text = hamr(&["devices"]);
     assert!(text.stdout.contains("linux-process") && text.stdout.contains("LIVE WINDOWS"), "{text:?}");
+    // The image has all that it is to have.
+    assert!(!text.stdout.contains("  warning "), "{text:?}");
     let handlers = json(&hamr(&["handlers", "--json"]));
     let rows = handlers["handlers"].as_array().expect("a list");
     // The device has each handler of this program's table.
