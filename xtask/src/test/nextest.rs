@@ -34,7 +34,7 @@ pub(crate) fn step(scope: &Scope) -> Outcome {
         command.args(["-E", &filter, "--no-tests", "pass"]);
     }
     let (result, lines) = child::run_keeping(&mut command, LIMIT, |line| {
-        is_summary(line) || failed_in(line).is_some() || matrix::is_case(line)
+        is_summary(line) || failed_in(line).is_some() || matrix::is_case(line) || panicked_at(line).is_some()
     });
     if let Some(table) = matrix::table(&lines) {
         println!("{table}");
@@ -57,18 +57,41 @@ fn filter(without_qemu: bool, scope: &Scope) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" & "))
 }
 
-/// How many tests failed, and how many of each module of a binary; `None` when no test did.
+/// How many tests failed, and which: a few by name, with the place of the last panic in their output, and of more
+/// the number in each module of a binary; `None` when no test did.
 fn blame(lines: &[String]) -> Option<String> {
     // The runner repeats all failures after its summary. Lines before the summary may be a test's
     // own output; they count only when the runner was ended before its summary.
     let start = lines.iter().rposition(|line| is_summary(line)).map_or(0, |at| at + 1);
+    let failed: Vec<&String> = lines.iter().skip(start).filter(|line| failed_in(line).is_some()).collect();
     let mut modules = BTreeMap::<String, usize>::new();
-    for module in lines.iter().skip(start).filter_map(|line| failed_in(line)) {
+    for module in failed.iter().filter_map(|line| failed_in(line)) {
         *modules.entry(module).or_default() += 1;
     }
-    let total: usize = modules.values().sum();
-    let modules: Vec<String> = modules.iter().map(|(module, count)| format!("{module} ({count})")).collect();
-    (total > 0).then(|| format!("{total} failed: {}", modules.join(", ")))
+    let names = if failed.len() <= NAMED {
+        failed.iter().filter_map(|line| named(line, lines)).collect::<Vec<_>>()
+    } else {
+        modules.iter().map(|(module, count)| format!("{module} ({count})")).collect()
+    };
+    (!failed.is_empty()).then(|| format!("{} failed: {}", failed.len(), names.join(", ")))
+}
+
+/// More failures are counted only.
+const NAMED: usize = 4;
+
+/// A failed test, and where its output says that it panicked last.
+fn named(failure: &str, lines: &[String]) -> Option<String> {
+    let (_, binary, test) = told(failure)?;
+    let output = lines.iter().position(|line| told(line).is_some_and(|(_, b, t)| (b, t) == (binary, test)));
+    let place = lines.iter().skip(output? + 1).map_while(|line| panicked_at(line)).last();
+    let binary = binary.rsplit_once("::").map_or(binary, |(_, binary)| binary);
+    Some(place.map_or_else(|| format!("{binary}::{test}"), |place| format!("{binary}::{test} at {place}")))
+}
+
+/// The place, from the line of a panic.
+fn panicked_at(line: &str) -> Option<&str> {
+    let thread = line.trim_start().strip_prefix("thread '")?;
+    Some(thread.split_once(" panicked at ")?.1.trim_end_matches(':'))
 }
 
 pub(super) fn is_summary(line: &str) -> bool {
@@ -133,7 +156,22 @@ error: test run failed";
     #[test]
     fn a_run_without_a_summary_is_read_from_its_start() {
         let (before, _) = RUN.split_once("     Summary").expect("it has one");
-        assert_eq!(blame(&lines(before)).as_deref(), Some("3 failed: fake (1), qemu::aarch64 (2)"));
+        let note = "3 failed: qemu::aarch64::exits, fake::written by the test, qemu::aarch64::leaky";
+        assert_eq!(blame(&lines(before)).as_deref(), Some(note));
+    }
+
+    #[test]
+    fn a_few_failed_tests_are_named_with_the_place_of_their_last_panic() {
+        let run = "
+        FAIL [   0.004s] (2/9) hamr-tests::shm driven::tasks::ends
+    thread 'hamr-service' (7) panicked at tests/src/a.rs:1:5:
+    thread 'main' panicked at tests/src/b.rs:20:9:
+        FAIL [   0.004s] (3/9) hamr-tests::shm plain
+     Summary [   2.525s] 9 tests run: 7 passed, 2 failed, 0 skipped
+        FAIL [   0.004s] (2/9) hamr-tests::shm driven::tasks::ends
+        FAIL [   0.004s] (3/9) hamr-tests::shm plain";
+        let note = "2 failed: shm::driven::tasks::ends at tests/src/b.rs:20:9, shm::plain";
+        assert_eq!(blame(&lines(run)).as_deref(), Some(note));
     }
 
     #[test]
