@@ -21,6 +21,7 @@ use hamr_shared_abi::preamble::{
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::rings::RingHeader;
 use hamr_shared_abi::section::{Section, SectionKind};
+use hamr_shared_abi::slot::RepHdr;
 use hamr_shared_abi::split::Split;
 use hamr_shared_abi::tasks::{TasksHeader, TasksLayout};
 use hamr_shared_abi::window::{OutOfWindow, Queue, Window};
@@ -195,6 +196,14 @@ fn first<E: End>(ends: &mut [E], of_host: bool, message: &mut Message) -> bool {
         message.body = Body::None;
     }
     is_there
+}
+
+/// The stream of a reply, and whether a handler was ended.
+fn reply_of(message: &Message) -> Option<(u16, bool)> {
+    match &message.body {
+        Body::Half(half) if !half.of_host => Some((half.queue, RepHdr(half.hdr).has(RepHdr::FAULT))),
+        _ => None,
+    }
 }
 
 /// The host's copy.
@@ -490,6 +499,8 @@ pub struct DeviceCopy<K> {
     epoch: u32,
     /// EPOCH_ACK and DEVICE_STATE that were carried.
     told: (u32, u32),
+    /// The reply of a fault, which goes behind the state that the fault has left.
+    fault: Option<Message>,
     streams: Vec<Replies<K>>,
     of_host: Vec<Requests<K>>,
     /// Wait words of the host queues.
@@ -510,6 +521,7 @@ impl<K: Clone> DeviceCopy<K> {
             looks: Asked::default(),
             epoch: 0,
             told: (0, DeviceState::ABSENT.0),
+            fault: None,
             streams: Vec::new(),
             of_host: Vec::new(),
             waits: Vec::new(),
@@ -573,7 +585,7 @@ impl<K: Clone> DeviceCopy<K> {
         let pairs = Pairs::of(window, &layout)?;
         self.streams = pairs.streams(window, Replies::new)?;
         self.of_host = pairs.of_host(window, |queue| Requests::new(queue, Epoch(epoch)))?;
-        (self.epoch, self.told) = (epoch, (0, DeviceState::ABSENT.0));
+        (self.epoch, self.told, self.fault) = (epoch, (0, DeviceState::ABSENT.0), None);
         self.asleep.enter(Epoch(epoch));
         self.words = words_of_rings(&layout).collect();
         self.waits = pairs.waits;
@@ -641,15 +653,34 @@ impl<K: Clone> DeviceSide for DeviceCopy<K> {
 }
 
 impl<K: Clone> Side for DeviceCopy<K> {
-    /// A state goes behind what was published before it, which a look behind the load of the state finds.
+    /// A state goes behind what was published before it, which a look behind the load of the state finds. The reply of the fault that
+    /// has led to it goes behind the state: who reads that reply looks whether the epoch has ended.
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let state = load(&self.window, word::DEVICE_STATE)?;
         let now = (load(&self.window, word::EPOCH_ACK)?, state);
-        if first(&mut self.streams, false, message) || first(&mut self.of_host, true, message) {
-            return Ok(true);
+        while first(&mut self.streams, false, message) || first(&mut self.of_host, true, message) {
+            let is_fault = now != self.told && reply_of(message).is_some_and(|(_, is_fault)| is_fault);
+            match &mut self.fault {
+                None if is_fault => self.fault = Some(core::mem::take(message)),
+                None => return Ok(true),
+                // Replies of a queue pair stay in order; of two faults one is older than the state.
+                Some(kept) => {
+                    let stream = |reply| reply_of(reply).map(|(stream, _)| stream);
+                    if is_fault || stream(message) == stream(kept) {
+                        core::mem::swap(kept, message);
+                    }
+                    return Ok(true);
+                }
+            }
         }
         if now == self.told {
-            return self.answer(message);
+            return match self.fault.take() {
+                Some(fault) => {
+                    *message = fault;
+                    Ok(true)
+                }
+                None => self.answer(message),
+            };
         }
         message.body = Body::State(now.0, now.1);
         message.bytes.clear();

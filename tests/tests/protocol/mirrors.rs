@@ -157,6 +157,41 @@ fn replies_come_in_the_order_of_their_requests() {
     assert!(ordered.iter().all(|x| host.ring_reply(*x).is_some()) && host.is_quiet());
 }
 
+/// Whoever reads the reply of a fault looks at once whether the epoch has ended by it. Of two, one may be older than the state.
+#[test]
+fn the_reply_of_a_fault_comes_behind_the_state_that_it_has_left() {
+    let [near, far] = [(); 2].map(|()| Window::private(WINDOW).share());
+    let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+    let (mut host, mut device) = (HostCopy::new(all(&near)), DeviceCopy::new(all(&far)));
+    let layout = offer(&near, Epoch(1));
+    store(&near, word::OPEN_QUEUES, 2);
+    let queue = |window: &Window<Shared>| window.queue(&layout.queue(window, 1).expect("laid out")).expect("inside");
+    let mut calls = Requester::new(queue(&near), Epoch(1));
+    (0..3).for_each(|_| _ = calls.submit_ring(ReqHdr::inline(KEY, 0).with(ReqHdr::UNORDERED), &[]));
+    let mut message = Message::default();
+    while host.take(&mut message).expect("a window") {
+        device.put(&message).expect("of this layout");
+    }
+    store(&far, word::EPOCH_ACK, 1);
+    let mut serves = Responder::new(queue(&far), Epoch(1));
+    let found = [(); 3].map(|()| serves.next(true).expect("carried"));
+    let fault = RepHdr::inline(Status::TRAP, 0).with(RepHdr::FAULT);
+    for (found, hdr) in found.iter().zip([fault, RepHdr::inline(Status::OK, 0), fault]) {
+        store(&far, word::DEVICE_STATE, DeviceState::CRASHED.0);
+        serves.slot(found.slot).publish_reply(hdr.0, found.seq);
+    }
+    let mut order = Vec::new();
+    while device.take(&mut message).expect("a window") {
+        order.push(match &message.body {
+            Body::State(1, state) if *state == DeviceState::CRASHED.0 => None,
+            Body::Half(half) => Some(half.slot),
+            _ => panic!("a reply or the state"),
+        });
+    }
+    let [a, b, c] = found.map(|found| Some(found.slot));
+    assert!(order == [a, b, None, c] || order == [b, a, None, c], "{order:?}");
+}
+
 /// A call with a ticket whose reply came in the request's slot, then one that moves, and is cancelled there.
 #[test]
 fn a_ticket_slot_belongs_to_one_call() {
