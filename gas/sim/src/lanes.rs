@@ -1,4 +1,5 @@
-//! No flow control but the lane of each pair: what messages between programs have (`docs/credits.md`).
+//! No flow control but the lane of each pair: what messages between programs have (`docs/gas.md`). 17 slots have 0.99 of the
+//! rate of slots without end, with 2 and 64 ranks, near and far; 9 have 0.80 of it from far, 5 have 0.45.
 
 use crate::scheme::{LinkId, Links, Scheme};
 

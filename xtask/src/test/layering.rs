@@ -74,7 +74,7 @@ fn faults(ours: &[&Package]) -> Vec<String> {
         let inside = package.needs.iter().filter(|needed| ours.iter().any(|ours| ours.name == **needed));
         for needed in inside.filter(|needed| !allowed.contains(&needed.as_str())) {
             faults.push(format!(
-                "{} -> {needed}: not an arrow of ARCHITECTURE.md, which lets {} use {}",
+                "{} -> {needed}: not an edge of xtask/src/test/layering.rs, which lets {} use {}",
                 package.name,
                 package.name,
                 if allowed.is_empty() { "no other package".to_owned() } else { format!("only {}", allowed.join(", ")) },

@@ -45,7 +45,7 @@ pub(super) const STEPS: &[Step] = &[
         Outcome::noted(setup::run())
     }),
     check("fmt", "every file is formatted", 5, Looks::Everywhere, cargo::fmt),
-    check("layering", "packages use only what ARCHITECTURE.md lets them", 2, MANIFESTS, |r| {
+    check("layering", "packages use only what the layers let them", 2, MANIFESTS, |r| {
         Outcome::noted(layering::check(&r.metadata))
     }),
     check("circles", "no sibling modules of a product crate import each other in a circle", 3, SOURCES, |r| {

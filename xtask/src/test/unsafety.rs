@@ -88,14 +88,22 @@ fn audit(sources: &[(String, String)], table: &str) -> (usize, Vec<String>) {
 }
 
 /// The files that the table names: the back-ticked paths in the first column of each row that has
-/// one. Later columns are prose and may name other files.
+/// one, `a/{b,c}.rs` for two. Later columns are prose and may name other files.
 fn named_files(table: &str) -> BTreeSet<String> {
     let rows = table.lines().filter(|line| line.trim_start().starts_with('|'));
     let files = |cell: &str| -> Vec<String> {
         let quoted = cell.split('`').skip(1).step_by(2);
-        quoted.filter(|text| text.ends_with(".rs")).map(str::to_owned).collect()
+        quoted.filter(|text| text.ends_with(".rs")).flat_map(expanded).collect()
     };
     rows.filter_map(|row| row.split('|').map(files).find(|files| !files.is_empty())).flatten().collect()
+}
+
+/// The paths of `a/{b,c}.rs`; of a path without braces itself.
+fn expanded(path: &str) -> Vec<String> {
+    match path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
+        Some((before, (names, after))) => names.split(',').map(|name| format!("{before}{name}{after}")).collect(),
+        None => vec![path.to_owned()],
+    }
 }
 
 struct Use {
@@ -163,7 +171,7 @@ mod tests {
     use super::*;
 
     const TABLE_TEXT: &str =
-        "`c.rs` in prose\n| file | why |\n|---|---|\n| `a.rs` | see `z.rs` |\n| 2 | `b/b.rs`, `b/c.rs` |\n";
+        "`c.rs` in prose\n| file | why |\n|---|---|\n| `a.rs` | see `z.rs` |\n| 2 | `b/{b,c}.rs`, `d.rs` |\n";
 
     fn faults(text: &str) -> Vec<String> {
         audit(&[("a.rs".to_owned(), text.to_owned())], "| `a.rs` |").1
@@ -172,7 +180,7 @@ mod tests {
     #[test]
     fn the_first_cell_with_a_path_counts() {
         let names: Vec<String> = named_files(TABLE_TEXT).into_iter().collect();
-        assert_eq!(names, ["a.rs", "b/b.rs", "b/c.rs"]);
+        assert_eq!(names, ["a.rs", "b/b.rs", "b/c.rs", "d.rs"]);
     }
 
     #[test]
