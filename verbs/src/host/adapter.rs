@@ -22,6 +22,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// The environment variable that names the program.
 const VARIABLE: &str = "HAMR_HCA";
+/// A look of a wait takes so long at most.
+const STEP: Duration = Duration::from_millis(50);
 /// How long it may take to start.
 const START: Duration = Duration::from_secs(5);
 
@@ -184,14 +186,54 @@ impl Adapter {
 
 /// Is there something to read, or the end, within `limit`?
 fn is_readable(fd: impl AsFd, limit: Option<Duration>) -> bool {
-    let begin = Instant::now();
+    within(limit, |step| {
+        let seconds = |step: Duration| i64::try_from(step.as_secs()).unwrap_or(i64::MAX);
+        let step = step.map(|step| Timespec { tv_sec: seconds(step), tv_nsec: step.subsec_nanos().into() });
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], step.as_ref()).map(|n| n != 0)
+    })
+}
+
+/// Looks until something is found, for `limit` at most: a look has a step of that.
+///
+/// It is a limit of time in which this program runs. A machine that stands still, or has no processor for it, has none for the other
+/// end either.
+fn within(limit: Option<Duration>, mut look: impl FnMut(Option<Duration>) -> Result<bool, Errno>) -> bool {
+    let mut left = limit;
     loop {
-        let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-        let seconds = |left: Duration| i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
-        let left = left.map(|left| Timespec { tv_sec: seconds(left), tv_nsec: left.subsec_nanos().into() });
-        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], left.as_ref()) {
-            Err(Errno::INTR) => {}
-            found => return found.is_ok_and(|n| n != 0),
+        let (begin, step) = (Instant::now(), left.map(|left| left.min(STEP)));
+        match look(step) {
+            Ok(false) | Err(Errno::INTR) => {}
+            found => return found == Ok(true),
         }
+        left = left.zip(step).map(|(left, step)| left - begin.elapsed().min(step));
+        if left == Some(Duration::ZERO) {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_of_time_in_which_this_program_runs() {
+        let (limit, mut looks) = (4 * STEP, 0);
+        let is_found = within(Some(limit), |step| {
+            looks += 1;
+            // The machine stands still, and then the other end has its turn.
+            std::thread::sleep(if looks == 1 { 2 * limit } else { step.unwrap_or_default() });
+            Ok(looks == 3)
+        });
+        assert_eq!((is_found, looks), (true, 3));
+        let begin = Instant::now();
+        let never = within(Some(limit), |step| {
+            std::thread::sleep(step.unwrap_or_default());
+            Ok(false)
+        });
+        assert!(!never && begin.elapsed() >= limit);
+        let mut looks = [Err(Errno::INTR), Ok(true), Err(Errno::BADF)].into_iter();
+        let mut look = |_| looks.next().unwrap_or(Ok(false));
+        assert_eq!([within(None, &mut look), within(Some(limit), &mut look)], [true, false]);
     }
 }
