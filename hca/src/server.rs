@@ -7,7 +7,9 @@ use hamr::link::WindowFile;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{PREAMBLE_BYTES, word};
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_verbs::wire::{ARENA, Answer, FINGERPRINT, GREETING, Greeting, HCA_EPOCH, HCA_STATE, Question, Reply};
+use hamr_verbs::wire::{
+    ARENA, Answer, FINGERPRINT, GREETING, Greeting, HCA_EPOCH, HCA_STATE, NO_GREETING, Question, Reply,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -63,6 +65,12 @@ pub fn run(port: Option<Port>) -> Result<(), ServeError> {
     section.word(HCA_STATE)?.publish(1);
     answer(&socket, &own_greeting(&greeting))?;
     serve(&Ends { socket, host, own, device }, &page, Engine::new(section), rest, port, greeting.epoch)
+}
+
+/// Tells the host on standard input why there is no adapter. False: there is none that takes it.
+pub fn tell(why: &str) -> bool {
+    let text = why.as_bytes().get(..NO_GREETING).unwrap_or(why.as_bytes());
+    rustix::net::send(std::io::stdin(), text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_ok()
 }
 
 fn own_greeting(greeting: &Greeting) -> Greeting {

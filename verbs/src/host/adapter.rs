@@ -2,7 +2,7 @@
 
 use super::error::FabricError;
 use super::remote::Wire;
-use crate::wire::{Answer, Command, FINGERPRINT, GREETING, Greeting, Question, Reply};
+use crate::wire::{Answer, Command, FINGERPRINT, GREETING, Greeting, NO_GREETING, Question, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -104,14 +104,17 @@ impl Adapter {
     /// Waits until it serves.
     pub(super) fn greeted(&self, program: &Path) -> Result<(), FabricError> {
         let failed = |why: std::string::String| FabricError::Start { program: program.into(), why };
-        match self.receive::<Greeting>(START) {
-            Ok(Greeting { magic: GREETING, fingerprint: FINGERPRINT, .. }) => Ok(()),
-            Ok(Greeting { magic: GREETING, fingerprint: theirs, .. }) => {
-                Err(FabricError::OtherBuild { program: program.into(), ours: FINGERPRINT, theirs })
+        let mut message = [0; NO_GREETING];
+        let bytes = self.receive(&mut message, START).map_err(|e| failed(e.to_string()))?;
+        let theirs = match Greeting::read_from_bytes(bytes) {
+            Ok(Greeting { magic: GREETING, fingerprint, .. }) => fingerprint,
+            _ => {
+                let why = std::str::from_utf8(bytes).ok().filter(|why| !why.is_empty() && !why.contains('\n'));
+                return Err(failed(why.unwrap_or("it is another program").into()));
             }
-            Ok(_) => Err(failed("it is another program".into())),
-            Err(e) => Err(failed(e.to_string())),
-        }
+        };
+        let (program, ours) = (program.into(), FINGERPRINT);
+        if theirs == ours { Ok(()) } else { Err(FabricError::OtherBuild { program, ours, theirs }) }
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -132,7 +135,12 @@ impl Adapter {
             Err(_) => return Err(FabricError::Lost),
         }
         loop {
-            match self.receive::<Answer>(limit.saturating_sub(begin.elapsed()))? {
+            let mut answer = Answer { number: 0, reply: Reply::DONE };
+            let limit = limit.saturating_sub(begin.elapsed());
+            if self.receive(answer.as_mut_bytes(), limit)?.len() != size_of::<Answer>() {
+                return Err(FabricError::Lost);
+            }
+            match answer {
                 Answer { number: of, .. } if of != number => {}
                 Answer { reply: Reply::DONE, .. } => return Ok(()),
                 Answer { reply, .. } => return Err(FabricError::Refused(reply)),
@@ -140,14 +148,15 @@ impl Adapter {
         }
     }
 
-    /// The next message, of this length.
-    fn receive<T: FromBytes + IntoBytes>(&self, limit: Duration) -> Result<T, FabricError> {
+    /// The next message, as far as there is room for it.
+    fn receive<'m>(&self, message: &'m mut [u8], limit: Duration) -> Result<&'m [u8], FabricError> {
         if !is_readable(&self.socket, Some(limit)) {
             return Err(FabricError::Late);
         }
-        let mut message = T::new_zeroed();
-        let received = rustix::net::recv(&self.socket, message.as_mut_bytes(), RecvFlags::DONTWAIT);
-        if received.is_ok_and(|(bytes, _)| bytes == size_of::<T>()) { Ok(message) } else { Err(FabricError::Lost) }
+        match rustix::net::recv(&self.socket, &mut *message, RecvFlags::DONTWAIT) {
+            Ok((bytes, _)) if bytes != 0 => Ok(message.get(..bytes).unwrap_or_default()),
+            _ => Err(FabricError::Lost),
+        }
     }
 
     /// Asks it to end; what it is asked from now on, or was before, is not answered.
