@@ -18,6 +18,9 @@ pub(crate) const PSNS: [u32; 2] = [0xFF_FFF0, 0xFF_FF00];
 /// Bytes of the region that belong to each queue pair.
 pub(crate) const HALF: u64 = 32 << 10;
 
+/// A peer that is none of the two. Packets for it are lost.
+pub(crate) const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
+
 pub(crate) fn address(side: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 1 + side as u8)
 }
@@ -153,6 +156,10 @@ impl Bench {
             steps += self.sides[side].engine.round(self.now) as usize;
             steps += usize::from(self.sides[side].engine.next_timer().is_some_and(|timer| timer <= self.now));
             while let Some(to) = self.sides[side].engine.transmit(self.now, &mut packet) {
+                if to == STRANGER {
+                    steps += 1;
+                    continue;
+                }
                 assert_eq!(to, address(1 - side));
                 seal(&mut packet, &route(side));
                 self.wires[side].push((), &packet);
