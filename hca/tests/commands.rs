@@ -2,6 +2,7 @@
 
 use hamr::{Image, Runtime};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::unix::ffi::OsStrExt;
@@ -166,4 +167,27 @@ fn a_server_is_not_kept() {
         }
     }
     panic!("no peer is served behind {:?}", begin.elapsed());
+}
+
+/// It can serve nobody any more.
+#[test]
+fn a_server_ends_with_its_adapter() {
+    let (mut server, _output, port) = serves("serve --udp 127.94.1.6 --port 0");
+    let is_adapter = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        stat.contains("(hamr-hca)") && parent == Some(server.0.id())
+    };
+    let names = std::fs::read_dir("/proc").expect("of Linux").flatten().map(|entry| entry.file_name());
+    let mut processes = names.filter_map(|name| name.to_str()?.parse().ok());
+    let adapter = processes.find(is_adapter).expect("it has one");
+    kill_process(Pid::from_raw(adapter.cast_signed()).expect("not zero"), Signal::KILL).expect("it runs");
+    let begin = Instant::now();
+    // As soon as somebody wants to be served.
+    while server.0.try_wait().expect("its own").is_none() {
+        let ping = run(&format!("ping 127.94.1.6 --udp 127.94.1.7 --port {port} --count 1"));
+        assert_eq!(ping.status.code(), Some(2), "{ping:?}");
+        assert!(begin.elapsed() < Duration::from_secs(60));
+    }
+    assert_eq!(server.0.wait().expect("its own").code(), Some(2));
 }

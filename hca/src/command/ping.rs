@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 /// How long a peer may take to say a line, or to begin.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long a message there and back may take on the average, behind that.
-const EACH: Duration = Duration::from_millis(10);
+/// How long a message there and back may take on the average, behind that: programs may have to wait for a processor.
+const EACH: Duration = Duration::from_millis(100);
 /// Between two looks how far a peer has come.
 const LOOK: Duration = Duration::from_millis(500);
 /// An acknowledgement is waited for 0.27 s, eight times: a machine that stalls is no end of an exchange.
@@ -42,6 +42,8 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CommandError> {
             Err(why) if once => return Err(format!("{}: {why}", peer.ip()).into()),
             Err(why) => note(format_args!("hamr-hca: {}: {why}", peer.ip())),
         }
+        // Nobody is served without it.
+        side.fabric.process()?;
         if once {
             return Ok(());
         }
@@ -119,13 +121,20 @@ impl Side {
         // By what it has done, and not by what it has said that it does.
         let limit = || LIMIT.saturating_add(EACH.saturating_mul(self.fabric.completed(qp).unwrap_or(0)));
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while is_silent(stream) && begin.elapsed() < limit() {}
+            let watch = scope.spawn(|| {
+                let mut is_late = false;
+                while is_silent(stream) && !is_late {
+                    is_late = begin.elapsed() >= limit();
+                }
                 let _ = self.fabric.set_error(qp);
+                is_late
             });
             let load = Load { qp, cq, region: self.region.id(), count, bytes: 8 };
             let came = self.node.sync(ping_pong::with(load, serves, None)).map(|(came, _)| came);
             let _ = stream.shutdown(Shutdown::Both);
+            if watch.join().is_ok_and(|is_late| is_late) {
+                return Err(format!("expected a message there and back in {EACH:?}, on the average: it is late").into());
+            }
             match came.map_err(|why| format!("the exchange has ended: {why}"))? {
                 came if came == count => Ok(()),
                 came => Err(format!("expected {count} messages as they were sent, {came} came").into()),
