@@ -8,6 +8,8 @@
 //! Who may depend on it: its binary, tests. It depends on `hamr-verbs` for the bits, on `hamr` for the mapping of a
 //! window; `command` is a host program, too.
 #![forbid(unsafe_code)]
+// A stream that is closed or full must not end a program by a panic: `hamr::io`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod command;
 pub mod connection;

@@ -7,7 +7,9 @@ use hamr::link::WindowFile;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::{PREAMBLE_BYTES, word};
 use hamr_comm::abi::window::{Shared, Window};
-use hamr_verbs::wire::{ARENA, Answer, FINGERPRINT, GREETING, Greeting, HCA_EPOCH, HCA_STATE, Question, Reply};
+use hamr_verbs::wire::{
+    ARENA, Answer, FINGERPRINT, GREETING, Greeting, HCA_EPOCH, HCA_STATE, NO_GREETING, Question, Reply,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -19,8 +21,10 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Rounds between two looks at the socket and the epoch.
-const LOOK: u32 = 64;
+/// Work between two looks at the socket and the epoch: a round counts as [`ROUND`] steps. A step may be 256 KiB, and the host does
+/// not wait for long.
+const LOOK: u32 = 512;
+const ROUND: u32 = 8;
 /// A sleep at most: a host that begins another epoch has this program end first, and one that breaks the rules is found by a look.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// A window's pages.
@@ -61,6 +65,12 @@ pub fn run(port: Option<Port>) -> Result<(), ServeError> {
     section.word(HCA_STATE)?.publish(1);
     answer(&socket, &own_greeting(&greeting))?;
     serve(&Ends { socket, host, own, device }, &page, Engine::new(section), rest, port, greeting.epoch)
+}
+
+/// Tells the host on standard input why there is no adapter. False: there is none that takes it.
+pub fn tell(why: &str) -> bool {
+    let text = why.as_bytes().get(..NO_GREETING).unwrap_or(why.as_bytes());
+    rustix::net::send(std::io::stdin(), text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_ok()
 }
 
 fn own_greeting(greeting: &Greeting) -> Greeting {
@@ -107,7 +117,7 @@ fn serve(
     mut port: Option<Port>,
     epoch: u32,
 ) -> Result<(), ServeError> {
-    let mut rounds = 0_u32;
+    let mut work = 0_u32;
     let begin = Instant::now();
     let clock = || u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut now = 0;
@@ -117,9 +127,8 @@ fn serve(
     };
     let mut has_slept = false;
     loop {
-        rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(LOOK) || has_slept {
-            has_slept = false;
+        if work >= LOOK || has_slept {
+            (work, has_slept) = (0, false);
             if page.word(word::EPOCH)?.load() != epoch || !obey(&ends.socket, &mut engine)? {
                 return Ok(());
             }
@@ -130,6 +139,7 @@ fn serve(
             now = clock();
             steps = steps.saturating_add(port.serve(&mut engine, now)?);
         }
+        work = work.saturating_add(ROUND).saturating_add(steps);
         match rest.behind(steps, notify) {
             Next::Round => {}
             Next::Sleep => {

@@ -3,218 +3,21 @@
 
 mod bench;
 
-use bench::{connect, create};
-use hamr_comm::abi::window::Private;
+use bench::create;
+use bench::packets::{Bench, HALF, MTU, PSNS, Side, address, route};
 use hamr_hca::Engine;
 use hamr_hca::packet::{Acknowledge, AtomicEth, Header, MASK, Opcode, PORT, Reth, Route, Syndrome, parse, seal};
-use hamr_hca::wire::faults::{Faults, Plan};
+use hamr_hca::wire::faults::Plan;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::testing::{LKEY, Section};
 use hamr_verbs::wire::{
-    ARENA, Command, LINE, OBJECTS, Object, Opcode as WrOpcode, QP_STATE, QpState, RemoteEnd, Reply, SQ_CI, SendEntry,
-    Sge, Verb, WcOpcode, WcStatus, word_of,
+    ARENA, Command, LINE, OBJECTS, Object, Opcode as WrOpcode, QpState, RemoteEnd, Reply, SQ_CI, SendEntry, Sge, Verb,
+    WcStatus, word_of,
 };
-use hamr_verbs::{Completion, Remote, SendWr, VerbsError};
+use hamr_verbs::{Remote, SendWr};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use zerocopy::{FromBytes, IntoBytes};
-
-/// Bytes of payload of a packet.
-const MTU: u16 = 256;
-/// Numbers of the first packets: they wrap within a script.
-const PSNS: [u32; 2] = [0xFF_FFF0, 0xFF_FF00];
-/// Bytes of the region that belong to each queue pair.
-const HALF: u64 = 32 << 10;
-
-fn address(side: usize) -> Ipv4Addr {
-    Ipv4Addr::new(127, 0, 0, 1 + side as u8)
-}
-
-/// One adapter with its section.
-struct Side {
-    section: Section,
-    engine: Engine<Private>,
-}
-
-impl Side {
-    fn new(log2: u8) -> Self {
-        let section = Section::new(log2, 9);
-        let mut engine = Engine::new(section.window.part(0, section.window.len()).expect("all of it"));
-        for object in &section.objects {
-            assert_eq!(engine.command(&create(*object)), Reply::DONE);
-        }
-        Self { section, engine }
-    }
-
-    fn word(&self, at: u64) -> u32 {
-        self.section.window.word(at).expect("inside").load()
-    }
-}
-
-/// What a completion says: number, status, bytes, and of good ones what it was and the immediate value.
-type Outcome = (u64, WcStatus, u32, Option<(WcOpcode, Option<u32>)>);
-
-/// The queue pairs 0 and 1, connected: of one adapter, or of two.
-struct Bench {
-    sides: Vec<Side>,
-    /// Which queue pairs they are: 0 and 1 with receive requests of their own, or 2 and 3 with shared ones.
-    base: u16,
-    wires: [Faults<()>; 2],
-    now: u64,
-    outcomes: BTreeMap<(u16, bool), Vec<Outcome>>,
-    packets: u64,
-}
-
-impl Bench {
-    fn own(log2: u8) -> Self {
-        let mut side = Side::new(log2);
-        assert_eq!(side.engine.command(&connect(0, 1)), Reply::DONE);
-        Self::of(vec![side], Plan::default())
-    }
-
-    fn remote(log2: u8, plan: Plan, base: u16) -> Self {
-        let sides = [0, 1].map(|side| {
-            let (mut this, peer) = (Side::new(log2), 1 - side);
-            let remote = RemoteEnd {
-                address: address(peer).octets(),
-                qp_number: 0x100 + u32::from(base) + peer as u32,
-                psn: PSNS[peer],
-                own_psn: PSNS[side],
-                mtu: MTU,
-                timeout: 14,
-                retry: 7,
-                reserved: 0,
-            };
-            let object = Object { index: base + side as u16, ..Object::default() };
-            let command = Command { verb: Verb::CONNECT_REMOTE, peer: 0, object, remote };
-            assert_eq!(this.engine.command(&command), Reply::DONE);
-            this
-        });
-        Self { base, ..Self::of(sides.into(), plan) }
-    }
-
-    fn of(sides: Vec<Side>, plan: Plan) -> Self {
-        let wires = [0, 1].map(|way| Faults::new(Plan { seed: plan.seed ^ way << 32, ..plan }));
-        Self { sides, base: 0, wires, now: 1, outcomes: BTreeMap::new(), packets: 0 }
-    }
-
-    /// The adapter of a queue pair.
-    fn at(&self, qp: u16) -> &Side {
-        self.sides.get(usize::from(qp)).unwrap_or(&self.sides[0])
-    }
-
-    fn part(&self, qp: u16, at: u64, len: u64) -> Sge {
-        let verbs = self.at(qp).section.verbs();
-        let at = u64::from(qp) * HALF + at;
-        verbs.region(self.at(qp).section.id(0)).and_then(|region| region.part(at..at + len)).expect("inside")
-    }
-
-    fn fill(&self, qp: u16, at: u64, bytes: &[u8]) {
-        let Side { section, .. } = self.at(qp);
-        let at = u64::from(qp) * HALF + at;
-        section.verbs().region(section.id(0)).and_then(|region| region.copy_in(at, bytes)).expect("inside");
-    }
-
-    /// Memory of a queue pair's half, for its peer.
-    fn remote_part(&self, qp: u16, at: u64) -> Remote {
-        let Side { section, .. } = self.at(qp);
-        section
-            .verbs()
-            .region(section.id(0))
-            .and_then(|region| region.remote(u64::from(qp) * HALF + at))
-            .expect("inside")
-    }
-
-    /// The bytes of a queue pair's half.
-    fn memory(&self, qp: u16) -> Vec<u8> {
-        let (mut bytes, Side { section, .. }) = (vec![0; HALF as usize], self.at(qp));
-        let copied =
-            section.verbs().region(section.id(0)).and_then(|region| region.copy_out(u64::from(qp) * HALF, &mut bytes));
-        copied.expect("inside");
-        bytes
-    }
-
-    fn post(&self, qp: u16, request: &SendWr<'_>) {
-        let Side { section, .. } = self.at(qp);
-        section.verbs().queue_pair(section.id(self.base + qp)).and_then(|qp| qp.post(request)).expect("room");
-    }
-
-    fn receive(&self, qp: u16, id: u64, into: &[Sge]) {
-        let Side { section, .. } = self.at(qp);
-        let verbs = section.verbs();
-        if self.base == 0 {
-            verbs.queue_pair(section.id(qp)).and_then(|qp| qp.receive(id, into)).expect("room");
-        } else {
-            verbs.shared_receive_queue(section.id(0)).and_then(|srq| srq.receive(id, into)).expect("room");
-        }
-    }
-
-    fn state(&self, qp: u16) -> u32 {
-        self.at(qp).word(word_of(QP_STATE, self.base + qp))
-    }
-
-    /// A round of each adapter, and all that is on the wires then. How much was done.
-    fn round(&mut self) -> usize {
-        let mut steps = 0;
-        let mut packet = Vec::new();
-        for side in 0..self.sides.len() {
-            steps += self.sides[side].engine.round(self.now) as usize;
-            steps += usize::from(self.sides[side].engine.next_timer().is_some_and(|timer| timer <= self.now));
-            while let Some(to) = self.sides[side].engine.transmit(self.now, &mut packet) {
-                assert_eq!(to, address(1 - side));
-                seal(&mut packet, &route(side));
-                self.wires[side].push((), &packet);
-                steps += 1;
-                self.packets += 1;
-            }
-        }
-        for side in 0..self.sides.len() {
-            while let Some(((), packet)) = self.wires[side].pop() {
-                steps += 1;
-                let headers = route(side).headers(packet.len());
-                if let Ok((header, payload)) = parse(&headers, &packet) {
-                    self.sides[1 - side].engine.receive(self.now, &headers, &header, payload);
-                }
-            }
-        }
-        for side in &self.sides {
-            let verbs = side.section.verbs();
-            let cq = verbs.completion_queue(side.section.id(0)).expect("there");
-            loop {
-                let Completion { id, status, opcode, bytes, immediate, qp, .. } = match cq.poll() {
-                    Ok(Some(found)) => found,
-                    Ok(None) => break,
-                    // Of an entry that a test has written itself.
-                    Err(VerbsError::Corrupt) => continue,
-                    Err(why) => panic!("{why:?}"),
-                };
-                let is_receive = [WcOpcode::RECV, WcOpcode::RECV_WITH_IMM].contains(&opcode);
-                let good = (status == WcStatus::SUCCESS).then_some((opcode, immediate));
-                self.outcomes.entry((qp - self.base, is_receive)).or_default().push((id, status, bytes, good));
-            }
-        }
-        steps
-    }
-
-    /// Until there is nothing to do any more.
-    fn idle(&mut self) {
-        for _ in 0..100_000 {
-            if self.round() != 0 {
-                continue;
-            }
-            match self.sides.iter().filter_map(|side| side.engine.next_timer()).min() {
-                Some(next) => self.now = self.now.max(next),
-                None => return,
-            }
-        }
-        panic!("the adapters are never idle");
-    }
-}
-
-fn route(side: usize) -> Route {
-    Route { from: SocketAddrV4::new(address(side), PORT), to: address(1 - side), id: 0 }
-}
 
 /// Numbers by a seed.
 struct Random(u64);
@@ -432,6 +235,55 @@ fn a_peer_that_never_answers_ends_the_connection() {
     // Seven times again, each within 2^14 * 4.096 µs.
     assert_eq!((bench.packets, bench.now), (16, 1 + 8 * (4096 << 14)));
     assert_eq!((bench.state(0), bench.state(1)), (QpState::ERR.0, QpState::RTS.0));
+}
+
+/// Requests that were sent again, and behind them as many new ones, may come before an adapter that had no processor has
+/// answered one.
+#[test]
+fn a_late_adapter_answers_requests_that_come_again_and_new_ones() {
+    for is_read in [true, false] {
+        let mut bench = Bench::remote(6, Plan::default(), 0);
+        let there = bench.remote_part(1, ATOMICS);
+        let post = |bench: &Bench, ids: std::ops::Range<u64>| {
+            for id in ids {
+                let into = bench.part(0, FOUND + id * 8, 8);
+                let read = [into];
+                let add = SendWr::fetch_add(id, into, there, 1);
+                bench.post(0, &if is_read { SendWr::read(id, &read, there) } else { add });
+            }
+        };
+        let sent = |bench: &mut Bench, side: usize| {
+            let (mut packets, mut packet) = (Vec::new(), Vec::new());
+            while bench.sides[side].engine.transmit(bench.now, &mut packet).is_some() {
+                seal(&mut packet, &route(side));
+                packets.push(packet.clone());
+            }
+            packets
+        };
+        let come = |bench: &mut Bench, side: usize, packets: &[Vec<u8>]| {
+            for packet in packets {
+                let headers = route(1 - side).headers(packet.len());
+                let (header, payload) = parse(&headers, packet).expect("as it was sent");
+                bench.sides[side].engine.receive(bench.now, &headers, &header, payload);
+            }
+        };
+        post(&bench, 0..32);
+        let first = sent(&mut bench, 0);
+        assert_eq!(first.len(), 16);
+        come(&mut bench, 1, &first);
+        let answers = sent(&mut bench, 1);
+        bench.now = bench.sides[0].engine.next_timer().expect("an answer is waited for");
+        let again = sent(&mut bench, 0);
+        assert_eq!(again.len(), 16);
+        come(&mut bench, 0, &answers);
+        let new = sent(&mut bench, 0);
+        assert_eq!(new.len(), 16);
+        come(&mut bench, 1, &[again, new].concat());
+        bench.idle();
+        let outcomes: Vec<_> = bench.outcomes[&(0, false)].iter().map(|(id, status, ..)| (*id, *status)).collect();
+        assert_eq!(outcomes, (0..32).map(|id| (id, WcStatus::SUCCESS)).collect::<Vec<_>>());
+        assert_eq!(bench.state(1), QpState::RTS.0);
+    }
 }
 
 /// A packet of a peer that breaks the rules, from the right address and with a right check value.

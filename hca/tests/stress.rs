@@ -7,11 +7,15 @@ mod common;
 use common::{Pair, SOON, open, open_with, pair};
 use hamr::{CallError, CallOptions, Node, Options, WaitMode};
 use hamr_comm::abi::status::Status;
+use hamr_comm::abi::window::{Shared, Window};
+use hamr_comm::side::WORDS;
+use hamr_hca::engine::SLICE;
 use hamr_verbs::handlers::{post_one, send_waiting, take_all};
-use hamr_verbs::host::{FabricError, QpPlan};
-use hamr_verbs::{QpId, VerbsError};
+use hamr_verbs::host::{Fabric, FabricError, QpPlan};
+use hamr_verbs::wire::{Access, SQ_CI, word_of};
+use hamr_verbs::{QpId, SendWr, Verbs, VerbsError};
 use rustix::process::{Pid, Signal, kill_process};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -185,4 +189,57 @@ fn a_wait_ends_with_its_completion_queue() {
         Err(CallError::Fault(fault)) if fault.status == Status::VERBS => assert_eq!(fault.numbers[0], 2),
         other => panic!("{other:?}"),
     }
+}
+
+/// A look at the host's socket does not wait for as much as 64 rounds of long messages.
+#[test]
+fn a_host_is_answered_beside_long_messages() {
+    const PAIRS: u16 = 60;
+    const DEPTH: u32 = 64;
+    let node = open("shm", 16 << 20);
+    let fabric = Fabric::open(&node).expect("an adapter");
+    let region = fabric.region(SLICE, Access(15)).expect("room");
+    let cq = fabric.completion_queue(500).expect("room");
+    let pairs: Vec<QpId> = (0..PAIRS).map(|_| fabric.queue_pair(&QpPlan::new(cq)).expect("room")).collect();
+    pairs.iter().for_each(|qp| fabric.connect(*qp, *qp).expect("it is open"));
+    let words: Vec<AtomicU32> = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
+    let done = || {
+        let sum = |section: &Window<Shared>| {
+            let done = |qp: &QpId| section.word(word_of(SQ_CI, qp.index())).expect("inside").load();
+            pairs.iter().map(done).sum::<u32>()
+        };
+        fabric.drive(|section, _, _| sum(section)).expect("it serves")
+    };
+    let mut all = 0;
+    let mut waits: Vec<u32> = (0..15)
+        .map(|_| {
+            let posted = fabric.drive(|section, node, epoch| -> Result<(), VerbsError> {
+                let verbs = Verbs::over(section, &words, node, epoch)?;
+                let from = [verbs.region(region.id())?.part(0..SLICE)?];
+                // Of the time before: behind them all entries are free.
+                while verbs.completion_queue(cq)?.poll()?.is_some() {}
+                let write = SendWr::write(0, &from, region.remote(0));
+                for number in 1..=DEPTH {
+                    let write = if number < DEPTH { write.quiet() } else { write };
+                    pairs.iter().try_for_each(|qp| verbs.queue_pair(*qp)?.post(&write))?;
+                }
+                Ok(())
+            });
+            posted.expect("it serves").expect("room");
+            // Nothing wakes it.
+            while done() == all {
+                std::hint::spin_loop();
+            }
+            let before = done();
+            assert!(matches!(fabric.connect(pairs[0], pairs[0]), Err(FabricError::Refused(_))));
+            let waited = done() - before;
+            all += u32::from(PAIRS) * DEPTH;
+            while done() != all {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            waited
+        })
+        .collect();
+    waits.sort_unstable();
+    assert!(waits[waits.len() / 2] < 900, "{waits:?} messages of 256 KiB until an answer");
 }

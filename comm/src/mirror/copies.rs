@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::asleep::{Asleep, NotifyOwner};
 #[cfg(not(hamr_bare))]
 use super::looks::Looks;
-use super::queue::{End, Replies, Requests};
+use super::queue::{Replies, Requests, Turn};
 use super::{Body, DeviceSide, Half, Lost, Message, Side};
 use crate::am::MAX_QUEUES;
 use crate::handshake::HostHandshake;
@@ -188,16 +188,6 @@ fn misfit(half: &Half) -> Lost {
     Lost::of(format_args!("expected a slot of this window, got slot {} of queue pair {}", half.slot, half.queue))
 }
 
-/// The next message of any queue pair.
-fn first<E: End>(ends: &mut [E], of_host: bool, message: &mut Message) -> bool {
-    let mut ends = ends.iter_mut().zip(0..).filter(|(end, _)| end.may_take());
-    let is_there = ends.any(|(end, queue)| end.take((queue, of_host), message).is_some());
-    if !is_there {
-        message.body = Body::None;
-    }
-    is_there
-}
-
 /// The stream of a reply, and whether a handler was ended.
 fn reply_of(message: &Message) -> Option<(u16, bool)> {
     match &message.body {
@@ -224,6 +214,7 @@ pub struct HostCopy<K> {
     words: Vec<(u64, u32)>,
     streams: Vec<Requests<K>>,
     of_host: Vec<Replies<K>>,
+    turn: Turn,
     /// Wait words of the host queues.
     waits: Vec<u64>,
 }
@@ -244,6 +235,7 @@ impl<K: Clone> HostCopy<K> {
             words: Vec::new(),
             streams: Vec::new(),
             of_host: Vec::new(),
+            turn: Turn::default(),
             waits: Vec::new(),
         }
     }
@@ -444,7 +436,7 @@ impl<K: Clone> Side for HostCopy<K> {
         }
         let open = self.words.get(1).map_or(0, |(_, open)| *open as usize);
         let streams = self.streams.get_mut(..open).unwrap_or_default();
-        Ok(first(streams, false, message) || first(&mut self.of_host, true, message))
+        Ok(self.turn.first(streams, &mut self.of_host, message))
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
@@ -503,6 +495,7 @@ pub struct DeviceCopy<K> {
     fault: Option<Message>,
     streams: Vec<Replies<K>>,
     of_host: Vec<Requests<K>>,
+    turn: Turn,
     /// Wait words of the host queues.
     waits: Vec<u64>,
     /// Those of the host that are carried whenever they change.
@@ -524,6 +517,7 @@ impl<K: Clone> DeviceCopy<K> {
             fault: None,
             streams: Vec::new(),
             of_host: Vec::new(),
+            turn: Turn::default(),
             waits: Vec::new(),
             words: Vec::new(),
             heap: PREAMBLE_BYTES,
@@ -658,7 +652,7 @@ impl<K: Clone> Side for DeviceCopy<K> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let state = load(&self.window, word::DEVICE_STATE)?;
         let now = (load(&self.window, word::EPOCH_ACK)?, state);
-        while first(&mut self.streams, false, message) || first(&mut self.of_host, true, message) {
+        while self.turn.first(&mut self.streams, &mut self.of_host, message) {
             let is_fault = now != self.told && reply_of(message).is_some_and(|(_, is_fault)| is_fault);
             match &mut self.fault {
                 None if is_fault => self.fault = Some(core::mem::take(message)),

@@ -166,6 +166,48 @@ pub(super) trait End {
     fn take(&mut self, of: (u16, bool), message: &mut Message) -> Option<()>;
 }
 
+/// One look in so many does not begin where the last message was, and one of those in between at the host queues: none waits for the
+/// end of another.
+const OTHERS: u32 = 8;
+
+/// Where looks begin.
+#[derive(Default)]
+pub(super) struct Turn {
+    looks: u32,
+    /// The queue pairs of the last messages, of streams and of host queues.
+    streams: usize,
+    of_host: usize,
+}
+
+impl Turn {
+    /// The next message of any queue pair.
+    pub(super) fn first(&mut self, streams: &mut [impl End], of_host: &mut [impl End], message: &mut Message) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        let look = self.looks % OTHERS;
+        let (begin, begin_of_host) = (&mut self.streams, &mut self.of_host);
+        if look == OTHERS / 2 && next(of_host, begin_of_host, true, (true, message)) {
+            return true;
+        }
+        let is_there =
+            next(streams, begin, look == 0, (false, message)) || next(of_host, begin_of_host, false, (true, message));
+        if !is_there {
+            message.body = Body::None;
+        }
+        is_there
+    }
+}
+
+/// The next message of these queue pairs, of the one of the last message first or `behind` it.
+fn next<E: End>(ends: &mut [E], last: &mut usize, behind: bool, (of_host, message): (bool, &mut Message)) -> bool {
+    let begin = (*last + usize::from(behind)).min(ends.len());
+    let (before, from) = ends.split_at_mut(begin);
+    let all = from.iter_mut().zip(begin..).chain(before.iter_mut().zip(0..));
+    let mut there = all.filter(|(end, _)| end.may_take());
+    let found = there.find_map(|(end, queue)| end.take((queue as u16, of_host), message).map(|()| queue));
+    *last = found.unwrap_or(*last);
+    found.is_some()
+}
+
 /// The end in the requester's copy.
 pub(super) struct Requests<K> {
     responder: Responder<Queue<K>>,

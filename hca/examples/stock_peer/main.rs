@@ -40,12 +40,13 @@ const TIMEOUT: u8 = 18;
 const TIMEOUT_OF_FAULTS: u8 = 16;
 
 fn main() -> ExitCode {
-    match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+    let arguments = hamr_hca::command::of(std::env::args_os().skip(1).collect());
+    match arguments.and_then(|arguments| run(&arguments)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(why) => {
-            eprintln!("stock_peer: {why}");
-            ExitCode::FAILURE
+            hamr::io::note(format_args!("stock_peer: {why}"));
+            ExitCode::from(2)
         }
     }
 }

@@ -3,7 +3,10 @@
 mod perf;
 mod ping;
 
+use crate::wire::udp::is_of_one;
 use std::error::Error;
+use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
@@ -25,6 +28,25 @@ pub fn is_one(argument: &str) -> bool {
     !argument.starts_with("--") || argument == "--help"
 }
 
+/// Arguments as text.
+///
+/// # Errors
+/// One is not.
+pub fn of(arguments: Vec<OsString>) -> Result<Vec<String>, CommandError> {
+    let text = |argument: OsString| argument.into_string().map_err(|got| format!("expected text, got {got:?}").into());
+    arguments.into_iter().map(text).collect()
+}
+
+/// Says a line. A reader that has closed its end wants none.
+fn say(line: std::fmt::Arguments<'_>) -> Result<(), CommandError> {
+    match hamr::io::print(&format!("{line}\n")) {
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {why}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Does what a command's arguments ask for.
 ///
 /// # Errors
@@ -34,10 +56,7 @@ pub fn run(arguments: &[String]) -> Result<(), CommandError> {
         Some(("perf", rest)) => perf::run(rest),
         Some(("serve", rest)) => ping::serve(&Arguments::of(rest, None)?),
         Some(("ping", [peer, rest @ ..])) => ping::ping(&Arguments::of(rest, Some(parsed("PEER", peer)?))?),
-        Some(("--help" | "help", _)) => {
-            println!("{USAGE}");
-            Ok(())
-        }
+        Some(("--help" | "help", _)) => say(format_args!("{USAGE}")),
         Some(("ping", [])) => Err("ping: expected the address of a peer that serves".into()),
         other => {
             let name = other.map_or("", |(name, _)| name);
@@ -80,6 +99,11 @@ impl Arguments {
             }
         }
         let address: Ipv4Addr = address.ok_or("expected --udp ADDRESS, an address of this machine")?;
+        for (name, of) in [("--udp", Some(address)), ("PEER", peer)] {
+            if let Some(many) = of.filter(|at| !is_of_one(*at)) {
+                return Err(format!("{name}: expected one address of one machine, got {many}").into());
+            }
+        }
         if count == 0 || count > MOST {
             return Err(format!("--count: expected 1 to {MOST}, got {count}").into());
         }
@@ -123,6 +147,9 @@ mod tests {
             ("ping 127.0.0.1 --udp 127.0.0.2 --port 65536", "--port"),
             ("ping 127.0.0.1 --udp 127.0.0.2 --once", "`--once`"),
             ("ping 127.0.0.1 --udp", "a value"),
+            ("ping 127.0.0.1 --udp 0.0.0.0 --expose", "--udp: expected one address"),
+            ("ping 224.0.0.1 --udp 127.0.0.2", "PEER: expected one address"),
+            ("serve --udp 255.255.255.255 --expose", "--udp: expected one address"),
             ("serve --udp 192.0.2.1", "--expose"),
             ("serve --udp 127.0.0.1 --count 3", "`--count`"),
             ("perf --launches 0", "--launches"),

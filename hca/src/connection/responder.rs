@@ -137,12 +137,6 @@ impl Responder {
         }
     }
 
-    /// Are there as many answers to READs and atomics as a peer may wait for?
-    pub fn has_too_many(&self) -> bool {
-        let is_answer = |reply: &&Reply| !matches!(reply, Reply::Acknowledge { .. });
-        self.replies.iter().filter(is_answer).count() >= MOST_READS
-    }
-
     /// Has an answer of so many bytes as many packets as one may have?
     pub fn can_answer(&self, length: u32) -> bool {
         self.path.packets(length.into()) <= MOST_PACKETS
@@ -153,7 +147,7 @@ impl Responder {
         let psn = self.expected;
         // Of at most 2^32 bytes, and a path of at least 256.
         self.step(self.path.packets(range.length.into()) as u32, true);
-        self.push(Reply::Read { psn, range, is_first: true });
+        self.push_answer(Reply::Read { psn, range, is_first: true });
     }
 
     /// The expected packet is an atomic, which found this.
@@ -164,7 +158,7 @@ impl Responder {
             self.atomics.pop_front();
         }
         self.atomics.push_back((psn, original));
-        self.push(Reply::Atomic { psn, original });
+        self.push_answer(Reply::Atomic { psn, original });
     }
 
     /// Data came again: what has come is acknowledged.
@@ -186,7 +180,8 @@ impl Responder {
 
     /// An atomic came again: what it found is sent again. One that is no more known is not answered.
     pub fn duplicate_atomic(&mut self, psn: Psn) {
-        if let Some(&(_, original)) = self.atomics.iter().find(|(kept, _)| *kept == psn) {
+        // The last one of this number, which comes again behind 2^24 packets.
+        if let Some(&(_, original)) = self.atomics.iter().rfind(|(kept, _)| *kept == psn) {
             let reply = Reply::Atomic { psn, original };
             if !self.replies.contains(&reply) {
                 self.push(reply);
@@ -223,6 +218,21 @@ impl Responder {
             }
             _ => self.push(Reply::Acknowledge { psn, syndrome }),
         }
+    }
+
+    /// An answer to a new request. Where a peer asks for more than it may wait for, it has the oldest: answers that are
+    /// here because their requests came again.
+    fn push_answer(&mut self, reply: Reply) {
+        while self.answers().count() >= MOST_READS {
+            let oldest = self.answers().min_by_key(|(_, answer)| answer.psn().since(self.expected)).map(|(at, _)| at);
+            self.replies.remove(oldest.unwrap_or(0));
+        }
+        self.push(reply);
+    }
+
+    /// Those to READs and atomics, and where they are.
+    fn answers(&self) -> impl Iterator<Item = (usize, &Reply)> {
+        self.replies.iter().enumerate().filter(|(_, reply)| !matches!(reply, Reply::Acknowledge { .. }))
     }
 
     fn push(&mut self, reply: Reply) {

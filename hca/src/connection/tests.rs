@@ -214,14 +214,32 @@ fn a_responder_does_no_atomic_twice() {
     }
 }
 
+/// Of 2^24 packets two have a number.
+#[test]
+fn an_atomic_that_comes_again_is_the_last_one_of_its_number() {
+    let mut responder = Responder::new(PATH, FIRST);
+    responder.atomic(1);
+    (0..MASK).for_each(|_| responder.taken(true, false));
+    assert_eq!(responder.arrive(FIRST), Arrival::New);
+    responder.atomic(2);
+    replies(&mut responder);
+    responder.duplicate_atomic(FIRST);
+    assert_eq!(replies(&mut responder), [Reply::Atomic { psn: FIRST, original: 2 }]);
+}
+
 #[test]
 fn a_responder_keeps_a_bounded_queue() {
     let range = |length| Reth { addr: 0, rkey: 0, length };
     let mut responder = Responder::new(PATH, FIRST);
-    while !responder.has_too_many() {
-        responder.read(range(600));
-    }
+    let end = 6 * MOST_READS as u32;
+    (0..end).step_by(3).for_each(|_| responder.read(range(600)));
+    // A peer that asks for more than it may wait for has the oldest answers.
+    let waiting = replies(&mut responder);
+    let first = Reply::Read { psn: FIRST.plus(end / 2), range: range(600), is_first: true };
+    assert_eq!((waiting.len(), waiting.first()), (MOST_READS, Some(&first)));
+    let mut responder = Responder::new(PATH, FIRST);
     let end = 3 * MOST_READS as u32;
+    (0..end).step_by(3).for_each(|_| responder.read(range(600)));
     assert_eq!(responder.arrive(FIRST.plus(end)), Arrival::New);
     (0..1000).for_each(|psn| responder.duplicate_atomic(FIRST.plus(psn)));
     // One that comes again takes the place of what is behind it, and reads nothing that was not asked for.

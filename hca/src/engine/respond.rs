@@ -34,8 +34,8 @@ impl<K> Engine<K> {
             Arrival::New => match header.opcode.operation {
                 Operation::Send => self.take_send(index, remote, header, payload),
                 Operation::Write => self.take_write(index, remote, header, payload),
-                // Requests are whole, and the answers that wait are not more than a peer may wait for.
-                _ if remote.inbound.is_some() || remote.responder.has_too_many() => Err(Nak::Invalid),
+                // Requests are whole.
+                _ if remote.inbound.is_some() => Err(Nak::Invalid),
                 Operation::ReadRequest => self.take_read(remote, header),
                 _ => self.take_atomic(index, remote, header),
             },

@@ -9,7 +9,9 @@ use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::error::Error;
+use std::ffi::OsString;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 /// Packets each way at once, so that the rest of the adapter has its turn.
 const MOST_PACKETS: u32 = 64;
@@ -36,29 +38,32 @@ impl Port {
     ///
     /// # Errors
     /// They are wrong, or the address cannot be used.
-    pub fn from_arguments(arguments: impl IntoIterator<Item = String>) -> Result<Option<Self>, Box<dyn Error>> {
+    pub fn from_arguments(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, Box<dyn Error>> {
         let (mut udp, mut is_exposed, mut faults) = (None, false, None);
-        let [mut ethernet, mut other, mut mac, mut address] = [const { None::<String> }; 4];
+        let [mut ethernet, mut other] = [const { None::<PathBuf> }; 2];
+        let [mut mac, mut address] = [const { None::<String> }; 2];
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{argument}: {USAGE}"));
-            match argument.as_str() {
-                "--udp" => udp = Some(value()?.parse::<Ipv4Addr>()?),
-                "--ethernet" => ethernet = Some(value()?),
-                "--other" => other = Some(value()?),
-                "--mac" => mac = Some(value()?),
-                "--address" => address = Some(value()?),
-                "--faults" => faults = Some(value()?.parse::<Plan>()?),
+            let wrong = || format!("{}: {USAGE}", argument.display());
+            let mut value = || arguments.next().ok_or_else(wrong);
+            let text = |value: OsString| value.into_string().map_err(|_| wrong());
+            match argument.to_str().unwrap_or_default() {
+                "--udp" => udp = Some(text(value()?)?.parse::<Ipv4Addr>()?),
+                "--ethernet" => ethernet = Some(value()?.into()),
+                "--other" => other = Some(value()?.into()),
+                "--mac" => mac = Some(text(value()?)?),
+                "--address" => address = Some(text(value()?)?),
+                "--faults" => faults = Some(text(value()?)?.parse::<Plan>()?),
                 "--expose" => is_exposed = true,
-                _ => return Err(format!("{argument}: {USAGE}").into()),
+                _ => return Err(wrong().into()),
             }
         }
         let socket = match (udp, ethernet, other, mac, address) {
             (Some(address), None, None, None, None) => Socket::Udp(Udp::bind(address, is_exposed)?),
             (None, Some(socket), Some(other), Some(mac), Some(address)) if !is_exposed => {
                 let mac = parse_mac(&mac).ok_or_else(|| format!("{mac}: {USAGE}"))?;
-                let ethernet = Ethernet::bind(socket.as_ref(), other.as_ref(), mac, address.parse()?);
-                Socket::Ethernet(Box::new(ethernet.map_err(|why| format!("{socket}: {why}"))?))
+                let ethernet = Ethernet::bind(&socket, &other, mac, address.parse()?);
+                Socket::Ethernet(Box::new(ethernet.map_err(|why| format!("{}: {why}", socket.display()))?))
             }
             (None, None, None, None, None) if !is_exposed && faults.is_none() => return Ok(None),
             _ => return Err(USAGE.into()),
@@ -155,6 +160,8 @@ impl AsFd for Port {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
 
     fn refused(arguments: &[&str]) -> String {
         let port = Port::from_arguments(arguments.iter().map(|argument| (*argument).into()));
@@ -183,6 +190,9 @@ mod tests {
         assert!(refused(&nowhere).starts_with("/nowhere/a: "));
         assert!(!refused(&["--udp", "localhost"]).is_empty());
         assert_eq!(refused(&["--udp", "127.91.0.10", "--faults", "1,2,3,4,5"]), "");
+        let no_text =
+            |first: &[u8]| Port::from_arguments([OsStr::from_bytes(first).into(), OsStr::from_bytes(b"\xFF").into()]);
+        assert!(["--udp", "--faults", "--mac", "\u{1}"].iter().all(|first| no_text(first.as_bytes()).is_err()));
     }
 
     /// An adapter that sleeps is to send what waits as soon as there is a place.
@@ -195,7 +205,7 @@ mod tests {
         let other = std::os::unix::net::UnixDatagram::bind(&b).expect("a socket");
         other.set_nonblocking(true).expect("a socket");
         let arguments = ["--ethernet", &a, "--other", &b, "--mac", "52:54:0:0:0:2", "--address", "10.0.0.2"];
-        let port = Port::from_arguments(arguments.map(String::from)).expect("a wire");
+        let port = Port::from_arguments(arguments.map(OsString::from)).expect("a wire");
         let mut port = port.expect("named");
         let has_place = |port: &Port| {
             let mut fds = [PollFd::new(port, port.events())];

@@ -35,6 +35,11 @@ pub enum BindError {
     System(Ipv4Addr, Errno),
 }
 
+/// Is it an address that one machine has?
+pub const fn is_of_one(at: Ipv4Addr) -> bool {
+    !at.is_unspecified() && !at.is_broadcast() && !at.is_multicast()
+}
+
 impl std::error::Error for BindError {}
 
 impl std::fmt::Display for BindError {
@@ -58,7 +63,7 @@ impl Udp {
     /// # Errors
     /// It may not; the system refuses it, as when another adapter has the address.
     pub fn bind(at: Ipv4Addr, may_be_exposed: bool) -> Result<Self, BindError> {
-        if at.is_unspecified() || at.is_broadcast() || at.is_multicast() {
+        if !is_of_one(at) {
             return Err(BindError::Unspecified);
         }
         if !at.is_loopback() && !may_be_exposed {

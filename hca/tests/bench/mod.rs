@@ -1,6 +1,8 @@
 //! The adapter and a device in one thread, over one section, for tests.
 #![allow(dead_code, reason = "each binary of tests uses a part")]
 
+pub(crate) mod packets;
+
 use hamr_comm::abi::window::{Private, Window};
 use hamr_hca::Engine;
 use hamr_verbs::ring::Ring;

@@ -192,6 +192,49 @@ fn the_reply_of_a_fault_comes_behind_the_state_that_it_has_left() {
     assert!(order == [a, b, None, c] || order == [b, a, None, c], "{order:?}");
 }
 
+/// Each look finds something in the first stream.
+#[test]
+fn no_queue_pair_waits_for_the_end_of_another() {
+    const LOOKS: usize = 64;
+    let mut rig = Rig::new(Epoch(1));
+    let tasks = TasksLayout::read(&rig.layout, &rig.near).expect("planned");
+    let queue = |window: &Window<Shared>, number| {
+        window.queue(&rig.layout.queue(window, number).expect("laid out")).expect("inside")
+    };
+    let [mut busy, mut other] = [1, 2].map(|number| Requester::new(queue(&rig.near, number), Epoch(1)));
+    let [mut serves, mut serves_other] = [1, 2].map(|number| Responder::new(queue(&rig.far, number), Epoch(1)));
+    let of_device = rig.far.queue(&tasks.queue(0)).expect("inside");
+    let mut of_device = Requester::new(of_device, Epoch(1));
+    let (mut message, hdr) = (Message::default(), ReqHdr::inline(KEY, 0));
+    let answer = |of: &mut Responder<Queue<Shared>>| {
+        while let Some(found) = of.next(true) {
+            of.slot(found.slot).publish_reply(ok().0, found.seq);
+        }
+    };
+    other.submit_hot(hdr, &[]);
+    of_device.submit_hot(hdr, &[]);
+    let (host, device) = rig.mirror.sides();
+    let mut came = [None; 3];
+    for look in 0..LOOKS {
+        busy.submit_ring(hdr, &[]);
+        let mut carry =
+            |from: &mut dyn Side, to: &mut dyn Side, awaited: [(u16, bool); 2], came: &mut [Option<usize>]| {
+                assert!(from.take(&mut message).is_ok_and(|is_there| is_there));
+                to.put(&message).expect("it fits");
+                for (came, of) in came.iter_mut().zip(awaited) {
+                    if matches!(message.body, Body::Half(half) if (half.queue, half.of_host) == of) {
+                        came.get_or_insert(look);
+                    }
+                }
+            };
+        carry(host, device, [(2, false); 2], &mut came[..1]);
+        answer(&mut serves);
+        answer(&mut serves_other);
+        carry(device, host, [(2, false), (0, true)], &mut came[1..]);
+    }
+    assert!(came.iter().all(Option::is_some), "a request, its reply and a call of the device came at {came:?}");
+}
+
 /// A call with a ticket whose reply came in the request's slot, then one that moves, and is cancelled there.
 #[test]
 fn a_ticket_slot_belongs_to_one_call() {

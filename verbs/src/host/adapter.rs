@@ -2,7 +2,7 @@
 
 use super::error::FabricError;
 use super::remote::Wire;
-use crate::wire::{Answer, Command, FINGERPRINT, GREETING, Greeting, Question, Reply};
+use crate::wire::{Answer, Command, FINGERPRINT, GREETING, Greeting, NO_GREETING, Question, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -22,6 +22,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// The environment variable that names the program.
 const VARIABLE: &str = "HAMR_HCA";
+/// A look of a wait takes so long at most.
+const STEP: Duration = Duration::from_millis(50);
 /// How long it may take to start.
 const START: Duration = Duration::from_secs(5);
 
@@ -102,14 +104,17 @@ impl Adapter {
     /// Waits until it serves.
     pub(super) fn greeted(&self, program: &Path) -> Result<(), FabricError> {
         let failed = |why: std::string::String| FabricError::Start { program: program.into(), why };
-        match self.receive::<Greeting>(START) {
-            Ok(Greeting { magic: GREETING, fingerprint: FINGERPRINT, .. }) => Ok(()),
-            Ok(Greeting { magic: GREETING, fingerprint: theirs, .. }) => {
-                Err(FabricError::OtherBuild { program: program.into(), ours: FINGERPRINT, theirs })
+        let mut message = [0; NO_GREETING];
+        let bytes = self.receive(&mut message, START).map_err(|e| failed(e.to_string()))?;
+        let theirs = match Greeting::read_from_bytes(bytes) {
+            Ok(Greeting { magic: GREETING, fingerprint, .. }) => fingerprint,
+            _ => {
+                let why = std::str::from_utf8(bytes).ok().filter(|why| !why.is_empty() && !why.contains('\n'));
+                return Err(failed(why.unwrap_or("it is another program").into()));
             }
-            Ok(_) => Err(failed("it is another program".into())),
-            Err(e) => Err(failed(e.to_string())),
-        }
+        };
+        let (program, ours) = (program.into(), FINGERPRINT);
+        if theirs == ours { Ok(()) } else { Err(FabricError::OtherBuild { program, ours, theirs }) }
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -130,7 +135,12 @@ impl Adapter {
             Err(_) => return Err(FabricError::Lost),
         }
         loop {
-            match self.receive::<Answer>(limit.saturating_sub(begin.elapsed()))? {
+            let mut answer = Answer { number: 0, reply: Reply::DONE };
+            let limit = limit.saturating_sub(begin.elapsed());
+            if self.receive(answer.as_mut_bytes(), limit)?.len() != size_of::<Answer>() {
+                return Err(FabricError::Lost);
+            }
+            match answer {
                 Answer { number: of, .. } if of != number => {}
                 Answer { reply: Reply::DONE, .. } => return Ok(()),
                 Answer { reply, .. } => return Err(FabricError::Refused(reply)),
@@ -138,14 +148,15 @@ impl Adapter {
         }
     }
 
-    /// The next message, of this length.
-    fn receive<T: FromBytes + IntoBytes>(&self, limit: Duration) -> Result<T, FabricError> {
+    /// The next message, as far as there is room for it.
+    fn receive<'m>(&self, message: &'m mut [u8], limit: Duration) -> Result<&'m [u8], FabricError> {
         if !is_readable(&self.socket, Some(limit)) {
             return Err(FabricError::Late);
         }
-        let mut message = T::new_zeroed();
-        let received = rustix::net::recv(&self.socket, message.as_mut_bytes(), RecvFlags::DONTWAIT);
-        if received.is_ok_and(|(bytes, _)| bytes == size_of::<T>()) { Ok(message) } else { Err(FabricError::Lost) }
+        match rustix::net::recv(&self.socket, &mut *message, RecvFlags::DONTWAIT) {
+            Ok((bytes, _)) if bytes != 0 => Ok(message.get(..bytes).unwrap_or_default()),
+            _ => Err(FabricError::Lost),
+        }
     }
 
     /// Asks it to end; what it is asked from now on, or was before, is not answered.
@@ -184,14 +195,54 @@ impl Adapter {
 
 /// Is there something to read, or the end, within `limit`?
 fn is_readable(fd: impl AsFd, limit: Option<Duration>) -> bool {
-    let begin = Instant::now();
+    within(limit, |step| {
+        let seconds = |step: Duration| i64::try_from(step.as_secs()).unwrap_or(i64::MAX);
+        let step = step.map(|step| Timespec { tv_sec: seconds(step), tv_nsec: step.subsec_nanos().into() });
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], step.as_ref()).map(|n| n != 0)
+    })
+}
+
+/// Looks until something is found, for `limit` at most: a look has a step of that.
+///
+/// It is a limit of time in which this program runs. A machine that stands still, or has no processor for it, has none for the other
+/// end either.
+fn within(limit: Option<Duration>, mut look: impl FnMut(Option<Duration>) -> Result<bool, Errno>) -> bool {
+    let mut left = limit;
     loop {
-        let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-        let seconds = |left: Duration| i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
-        let left = left.map(|left| Timespec { tv_sec: seconds(left), tv_nsec: left.subsec_nanos().into() });
-        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], left.as_ref()) {
-            Err(Errno::INTR) => {}
-            found => return found.is_ok_and(|n| n != 0),
+        let (begin, step) = (Instant::now(), left.map(|left| left.min(STEP)));
+        match look(step) {
+            Ok(false) | Err(Errno::INTR) => {}
+            found => return found == Ok(true),
         }
+        left = left.zip(step).map(|(left, step)| left - begin.elapsed().min(step));
+        if left == Some(Duration::ZERO) {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_of_time_in_which_this_program_runs() {
+        let (limit, mut looks) = (4 * STEP, 0);
+        let is_found = within(Some(limit), |step| {
+            looks += 1;
+            // The machine stands still, and then the other end has its turn.
+            std::thread::sleep(if looks == 1 { 2 * limit } else { step.unwrap_or_default() });
+            Ok(looks == 3)
+        });
+        assert_eq!((is_found, looks), (true, 3));
+        let begin = Instant::now();
+        let never = within(Some(limit), |step| {
+            std::thread::sleep(step.unwrap_or_default());
+            Ok(false)
+        });
+        assert!(!never && begin.elapsed() >= limit);
+        let mut looks = [Err(Errno::INTR), Ok(true), Err(Errno::BADF)].into_iter();
+        let mut look = |_| looks.next().unwrap_or(Ok(false));
+        assert_eq!([within(None, &mut look), within(Some(limit), &mut look)], [true, false]);
     }
 }

@@ -119,7 +119,7 @@ impl Fabric {
     /// [`Self::open`] with a wire to other adapters.
     ///
     /// # Errors
-    /// As of [`Self::open`]; the adapter cannot have the wire, and says why on standard error.
+    /// As of [`Self::open`]; the adapter cannot have the wire, with the reason.
     pub fn open_with(node: &Node, wire: &Wire) -> Result<Self, FabricError> {
         let program = adapter::program()?;
         let inner = Arc::new(Inner {

@@ -7,6 +7,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First bytes of the greeting.
 pub const GREETING: [u8; 8] = *b"hamrhca1";
 
+/// Bytes of the longest text that an adapter sends in place of a greeting: why it does not serve.
+pub const NO_GREETING: usize = 256;
+
 /// The host's first message, with three descriptors: the window's memory, the doorbell that the adapter sleeps on, and the device's;
 /// the adapter's first reply has the same form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]

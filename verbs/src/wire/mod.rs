@@ -8,7 +8,7 @@ mod work;
 
 pub use codes::{Access, Opcode, QpState, WcOpcode, WcStatus};
 pub use completion::CompletionEntry;
-pub use control::{Answer, Command, GREETING, Greeting, Question, RemoteEnd, Reply, Verb};
+pub use control::{Answer, Command, GREETING, Greeting, NO_GREETING, Question, RemoteEnd, Reply, Verb};
 pub use object::{Kind, Object, QpType};
 pub use work::{ATOMIC, MAX_INLINE, MAX_RECEIVE_SGE, MAX_SEND_SGE, ReceiveEntry, SendEntry, Sge};
 
