@@ -104,6 +104,12 @@ impl<'c> Context<'c> {
         Self { heap, cancel: Some(cancel), state: Cell::new(state) }
     }
 
+    /// Where the slot of its call is in this program. `None`: it is of no call, such as a test's.
+    #[cfg(feature = "side")]
+    pub(crate) fn slot(&self) -> Option<usize> {
+        self.cancel.map(HdrWord::address)
+    }
+
     /// What the handler did that counts behind it.
     #[inline(always)]
     pub(crate) fn effects(&self) -> Effects {

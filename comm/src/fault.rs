@@ -253,7 +253,7 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
             let (task, line) = ((owner & 0xFFFF_FFFF).saturating_sub(1), owner >> 32);
             write!(f, "task {task} has claimed bytes {a:#x} to {b:#x} of the heap in its line {line}")
         }
-        (Status::VERBS, 1..=9) => {
+        (Status::VERBS, 1..=12) => {
             let why = match kind {
                 1 => "the adapter is gone",
                 2 => "the object is of another device or epoch",
@@ -263,7 +263,10 @@ pub fn explain(status: Status, numbers: [u64; 3], f: &mut core::fmt::Formatter<'
                 6 => "a range leaves its region, or a message is too long",
                 7 => "the queue pair is not in a state for it",
                 8 => "the completion queue has overrun",
-                _ => "the adapter or the host wrote what it may not",
+                9 => "the adapter or the host wrote what it may not",
+                10 => "there is no such request",
+                11 => "a request that was posted may still write there",
+                _ => "the region is not one for views",
             };
             write!(f, "a verb failed: {why} ({a})")
         }

@@ -7,10 +7,15 @@
 //!
 //! The program may sleep (abi §7): a handler notifies it behind what it publishes, the poller behind a fence.
 
+#![expect(unsafe_code)]
+// UNSAFETY: the layer above makes references to memory that such a program writes. What it needs for that is on
+// [`of`] and [`Side::claim`] (contract "registered memory", `verbs/src/view.rs`).
+
 use crate::context::Context;
 use crate::handshake::Accepted;
 use crate::task::Task;
 use crate::wait::FencedNotifier;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::preamble::feature;
@@ -18,7 +23,7 @@ use hamr_shared_abi::section::{SectionKind, VERBS_WAIT};
 use hamr_shared_abi::sync::Order;
 #[cfg(target_has_atomic = "64")]
 use hamr_shared_abi::window::AtomicOp;
-use hamr_shared_abi::window::{OutOfWindow, Window, Word};
+use hamr_shared_abi::window::{Claim, ClaimError, Claimed, OutOfWindow, Window, Word};
 
 /// Private words of a side.
 pub const WORDS: usize = 768;
@@ -47,6 +52,8 @@ pub struct Side {
 /// The memory, and how words in it are accessed.
 struct Part {
     window: Window<()>,
+    /// The addresses of the whole window but its heap, where the slots of all calls of the device are.
+    whole: Range<usize>,
     publish: fn(Word<'_>, u32),
     observe: fn(Word<'_>) -> u32,
     found_nothing: fn(&Side, Word<'_>),
@@ -59,18 +66,40 @@ impl Running for Context<'_> {}
 impl Running for Task<'_> {}
 
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for crate::context::Context<'_> {}
-    impl Sealed for crate::task::Task<'_> {}
+    pub trait Sealed {
+        /// Where the slot of the call is. `None`: it is of none.
+        fn slot(&self) -> Option<usize>;
+    }
+    impl Sealed for crate::context::Context<'_> {
+        fn slot(&self) -> Option<usize> {
+            crate::context::Context::slot(self)
+        }
+    }
+    impl Sealed for crate::task::Task<'_> {
+        fn slot(&self) -> Option<usize> {
+            self.lent(|slice| slice.cx.slot())
+        }
+    }
 }
 
-/// The side of the device that runs a handler, for the time of its call. `None`: its epoch has no such section.
-pub fn of(_: &impl Running) -> Option<&Side> {
+/// The side of the device that runs a handler, for the time of its call. `None`: its epoch has no such section, or the call is
+/// none of this device, such as one of another device that the handler runs itself.
+///
+/// # Safety
+/// What is written to the section keeps the contracts of all claims of it ([`Side::claim`]). Programs are not given this:
+///
+/// ```compile_fail,E0133
+/// # fn handler(cx: &mut hamr_comm::Context) {
+/// let _side = hamr_comm::side::of(cx);
+/// # }
+/// ```
+pub unsafe fn of<R: Running>(running: &R) -> Option<&Side> {
     #[cfg(hamr_bare)]
     let here = Some(&SIDE);
     #[cfg(not(hamr_bare))]
     let here = SIDE.get();
-    here.filter(|side| side.epoch().0 != 0)
+    let is_its = |side: &&Side| side.part.get().zip(running.slot()).is_some_and(|(part, at)| part.whole.contains(&at));
+    here.filter(|side| side.epoch().0 != 0).filter(is_its)
 }
 
 impl Side {
@@ -92,6 +121,8 @@ impl Side {
         if accepted.features & feature::VERBS == 0 {
             return None;
         }
+        let whole = window.address().addr().get();
+        let whole = whole..whole.checked_add(usize::try_from(window.len()).ok()?)?;
         let window = window.part(section.off, section.len).ok()?.leak();
         #[cfg(hamr_bare)]
         let side = &SIDE;
@@ -100,6 +131,7 @@ impl Side {
         let (address, len) = (window.address(), window.len());
         let part = side.part.call_once(|| Part {
             window,
+            whole,
             publish: |word, value| word.publish_ordered::<F>(value),
             observe: |word| word.observe_ordered::<F>(),
             found_nothing: |side, peer| side.notifier.found_nothing::<F>(peer, || side.ring()),
@@ -168,6 +200,17 @@ impl Side {
     #[inline]
     pub fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
         self.part(off, from.len())?.window.write_bytes(off, from)
+    }
+
+    /// A range of the section, for views of it.
+    ///
+    /// # Safety
+    /// As long as `'v` nothing writes the range but through the result, and nothing else in this program accesses one that is
+    /// writable.
+    pub unsafe fn claim<'v>(&self, claim: Claim) -> Result<Claimed<'v>, ClaimError> {
+        let none = ClaimError::Outside { end: claim.off.saturating_add(claim.bytes), heap: 0 };
+        // SAFETY: the section is mapped for good (`Window::leak`); else the caller's.
+        unsafe { self.part.get().ok_or(none)?.window.claim(claim) }
     }
 
     /// Stores a word there, relaxed.

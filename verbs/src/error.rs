@@ -30,6 +30,10 @@ pub enum VerbsError {
     Unsupported,
     /// The host, or the adapter, wrote what it may not write.
     Corrupt,
+    /// A request that was posted may still write there: take its completion first.
+    Busy,
+    /// The region is not one for views ([`crate::wire::Access::VIEW`]).
+    NoViews,
     /// The wait ended without a completion.
     Interrupted(Interrupted),
 }
@@ -62,6 +66,8 @@ impl From<VerbsError> for Fault {
             VerbsError::Overrun => (8, 0),
             VerbsError::Corrupt => (9, 0),
             VerbsError::Unsupported => (10, 0),
+            VerbsError::Busy => (11, 0),
+            VerbsError::NoViews => (12, 0),
         };
         Self::new(Status::VERBS, [kind, number.into(), 0])
     }

@@ -6,14 +6,13 @@
 //! adapter finds them.
 //!
 //! `wire` is what all three programs agree on, `ring` the entries of a queue, `memory` what is needed of the section;
-//! `verbs`, `work`, `queue`, `queue_pair`, `shared_receive_queue`, `completion_queue` and `region` are the device's
-//! side, `host` (feature) the host's; `commands` (feature) are calls from the one to the other. Feature `handlers`:
-//! handlers that send and receive, and in `tools` those that are ends of stock tools.
+//! `verbs`, `work`, `queue`, `queue_pair`, `shared_receive_queue`, `completion_queue`, `region` and `view` are the
+//! device's side, `host` (feature) the host's; `commands` (feature) are calls from the one to the other. Feature
+//! `handlers`: handlers that send and receive, and in `tools` those that are ends of stock tools.
 //!
 //! Who may depend on it: handler crates, images, `hamr-hca`. It depends on `hamr-comm`, with `host` on `hamr`. No
-//! allocation outside of `host`.
+//! allocation outside of `host`; `unsafe` only in `view`.
 #![no_std]
-#![forbid(unsafe_code)]
 
 #[cfg(any(feature = "host", feature = "testing", test))]
 extern crate std;
@@ -43,6 +42,11 @@ mod tests;
 #[cfg(feature = "handlers")]
 pub mod tools;
 mod verbs;
+mod view;
+#[cfg(test)]
+mod view_tests;
+#[cfg(feature = "handlers")]
+pub mod views;
 pub mod wire;
 mod work;
 

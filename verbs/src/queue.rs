@@ -7,7 +7,7 @@ use crate::error::VerbsError;
 use crate::memory::Memory;
 use crate::ring::Ring;
 use crate::verbs::Verbs;
-use crate::wire::{LINE, SendEntry, Sge, WORD};
+use crate::wire::{LINE, ReceiveEntry, SendEntry, Sge, WORD, WcOpcode};
 use crate::work;
 use core::sync::atomic::{AtomicU32, Ordering};
 use zerocopy::IntoBytes;
@@ -70,5 +70,45 @@ impl<M: Memory> Queue<'_, M> {
         memory.post(ring.word(x), ring.expected(x))?;
         memory.keep(self.words[1], x.wrapping_add(1));
         Ok(())
+    }
+
+    /// May a request to receive that is not done write to this memory?
+    pub(crate) fn receives_into(&self, to: &Sge, is_done: impl Fn(u32) -> bool) -> Result<bool, VerbsError> {
+        self.any_open(is_done, |at| {
+            let entry: ReceiveEntry = self.verbs.memory.read(at)?;
+            Ok(entry.sge.iter().take(entry.sges as usize).any(|sge| sge.meets(to)))
+        })
+    }
+
+    /// May a READ or atomic access that is not done do so?
+    pub(crate) fn reads_into(&self, to: &Sge) -> Result<bool, VerbsError> {
+        self.any_open(
+            |_| false,
+            |at| {
+                let entry: SendEntry = self.verbs.memory.read(at)?;
+                let (opcode, _, count) = entry.parts().unwrap_or_default();
+                let brings = opcode.completion().is_none_or(WcOpcode::brings);
+                Ok(!brings && entry.sges().iter().take(count).any(|sge| sge.meets(to)))
+            },
+        )
+    }
+
+    /// Is one of the entries that are not free again, but for those that are done, such a one? That of a post that was ended when
+    /// it had been published is among them.
+    fn any_open(
+        &self,
+        is_done: impl Fn(u32) -> bool,
+        is_such: impl Fn(u64) -> Result<bool, VerbsError>,
+    ) -> Result<bool, VerbsError> {
+        let [_, posted, retired] = self.words.map(|word| word.load(Ordering::Relaxed));
+        // One completion may have been taken of a post that was ended: then it is 0.
+        let count = posted.wrapping_sub(retired).wrapping_add(1).min(self.ring.entries());
+        for x in (0..count).map(|i| retired.wrapping_add(i)) {
+            let is_there = self.verbs.memory.observe(self.ring.word(x))? == self.ring.expected(x);
+            if is_there && !is_done(x) && is_such(self.ring.entry(x))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

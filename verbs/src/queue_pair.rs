@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::queue::Queue;
 use crate::ring::Ring;
 use crate::verbs::Verbs;
-use crate::wire::{Kind, QP_STATE, QpState, Sge, word_of};
+use crate::wire::{Kind, Object, QP_STATE, QpState, Sge, word_of};
 use crate::work::SendWr;
 
 /// A queue pair, open for the time of a call (see the module).
@@ -24,9 +24,14 @@ impl<M: Memory> Verbs<'_, M> {
     /// [`VerbsError::Stale`], [`VerbsError::Corrupt`].
     pub fn queue_pair(&self, id: QpId) -> Result<QueuePair<'_, M>, VerbsError> {
         let object = self.open(Kind::QUEUE_PAIR, id.name())?;
-        let words = self.qp_words(object.index).ok_or(VerbsError::Stale)?;
-        self.claim_words(words, object.generation);
-        let [key, sent, sent_retired, received, received_retired] = words;
+        self.claim_words(self.qp_words(object.index).ok_or(VerbsError::Stale)?, object.generation);
+        self.queue_pair_of(&object)
+    }
+
+    /// One of an object that was checked, whose private words are there.
+    pub(crate) fn queue_pair_of(&self, object: &Object) -> Result<QueuePair<'_, M>, VerbsError> {
+        let [key, sent, sent_retired, received, received_retired] =
+            self.qp_words(object.index).ok_or(VerbsError::Stale)?;
         let (verbs, generation) = (self, object.generation);
         let place = Kind::QUEUE_PAIR.place(object.index).ok_or(VerbsError::Stale)?;
         let ring = Ring::new(object.off, object.log2, 2, object.tag());
@@ -76,5 +81,11 @@ impl<M: Memory> QueuePair<'_, M> {
     /// Requests to send that were posted since it was made or reset, modulo 2^32.
     pub fn sent(&self) -> u32 {
         self.sends.posted()
+    }
+
+    /// May one of its requests still write to this memory?
+    pub(crate) fn writes(&self, to: &Sge) -> Result<bool, VerbsError> {
+        let writes = |queue: &Queue<'_, M>| queue.receives_into(to, |_| false);
+        Ok(self.sends.reads_into(to)? || self.receives.as_ref().map_or(Ok(false), writes)?)
     }
 }

@@ -1,10 +1,10 @@
-//! Registered memory at the device: copies. There are no references into it, because the adapter writes there (docs/unsafe.md).
+//! Registered memory at the device: copies, and which requests may write there. References are in `view`.
 
 use crate::error::VerbsError;
 use crate::ids::{MrId, Remote};
 use crate::memory::Memory;
 use crate::verbs::Verbs;
-use crate::wire::{Kind, Object, Sge};
+use crate::wire::{Access, FabricState, Kind, MAX_QUEUE_PAIRS, MAX_SHARED_RECEIVE_QUEUES, Object, Sge};
 use core::ops::Range;
 #[cfg(target_has_atomic = "64")]
 use hamr_comm::abi::window::AtomicOp;
@@ -98,6 +98,44 @@ impl<M: Memory> MemoryRegion<'_, M> {
     pub fn atomic(&self, at: u64, op: AtomicOp<u64>) -> Result<u64, VerbsError> {
         let off = self.place(at, size_of::<u64>())?;
         if off.is_multiple_of(8) { Ok(self.verbs.memory.atomic(off, op)?) } else { Err(VerbsError::Length) }
+    }
+
+    /// May a request of this device still write into these bytes? One may that a handler has posted, and of which no completion
+    /// was taken, also if the handler has ended since. Peers' requests are not among them.
+    ///
+    /// # Errors
+    /// [`VerbsError::Length`], [`VerbsError::Corrupt`].
+    pub fn is_written(&self, range: Range<u64>) -> Result<bool, VerbsError> {
+        let (verbs, bytes) = (self.verbs, self.part(range)?);
+        // The adapter has ended.
+        if verbs.state()? == FabricState::LOST {
+            return Ok(false);
+        }
+        for index in 0..MAX_QUEUE_PAIRS {
+            let key = verbs.qp_words(index).map(|[key, ..]| key);
+            let served = verbs.served(Kind::QUEUE_PAIR, index, key)?;
+            if served.map_or(Ok(false), |object| verbs.queue_pair_of(&object)?.writes(&bytes))? {
+                return Ok(true);
+            }
+        }
+        for index in 0..MAX_SHARED_RECEIVE_QUEUES {
+            let key = verbs.srq_words(index).map(|[key, ..]| key);
+            let served = verbs.served(Kind::SHARED_RECEIVE_QUEUE, index, key)?;
+            if served.map_or(Ok(false), |object| verbs.shared_receive_queue_of(&object)?.writes(&bytes))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Where in the section bytes are, and how many, that neither a request nor a peer nor the host's program writes.
+    pub(crate) fn viewed(&self, range: Range<u64>) -> Result<(u64, u64), VerbsError> {
+        let bytes = u64::from(self.part(range.clone())?.len);
+        let off = self.place(range.start, bytes as usize)?;
+        if !self.object.access.has(Access::VIEW) {
+            return Err(VerbsError::NoViews);
+        }
+        if self.is_written(range)? { Err(VerbsError::Busy) } else { Ok((off, bytes)) }
     }
 
     /// Where so many bytes are in the section.

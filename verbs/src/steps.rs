@@ -41,6 +41,8 @@ pub struct Settled {
     pub more_sent: u32,
     /// Of receives likewise.
     pub more_received: u32,
+    /// Before all that, the region was one that a request may write.
+    pub is_written: bool,
     /// Requests to send for which there is room then.
     pub send_room: u32,
     /// Requests to receive.
@@ -123,7 +125,7 @@ pub fn settle(cx: &mut Context, on: Queues, number: u64) -> Result<Settled, Faul
     let verbs = Verbs::of(cx)?;
     let (from, to, region) = (verbs.queue_pair(on.from)?, Receiver::of(&verbs, &on)?, verbs.region(on.region)?);
     let queues = [verbs.completion_queue(on.sent)?, verbs.completion_queue(on.received)?];
-    let mut found = Settled::default();
+    let mut found = Settled { is_written: region.is_written(0..LONG.len() as u64)?, ..Settled::default() };
     let (mut sends, mut receives, mut patience) = (1, 1, PATIENCE);
     let more = 4 * number + 2;
     to.receive(more + 1, &region)?;

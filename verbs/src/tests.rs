@@ -13,14 +13,14 @@ use std::vec::Vec;
 use zerocopy::IntoBytes;
 
 /// Publishes a completion, as an adapter does.
-fn complete(section: &Section, x: u32, entry: &CompletionEntry) {
+pub(crate) fn complete(section: &Section, x: u32, entry: &CompletionEntry) {
     let object = &section.objects[1];
     let ring = Ring::new(object.off, object.log2, 1, object.tag());
     section.window.write_bytes(ring.entry(x), &entry.as_bytes()[..WORD as usize]).expect("inside");
     section.window.word(ring.word(x)).expect("inside").publish(ring.expected(x));
 }
 
-fn sent(id: u64, retired: u32) -> CompletionEntry {
+pub(crate) fn sent(id: u64, retired: u32) -> CompletionEntry {
     CompletionEntry { id, opcode: WcOpcode::SEND, retired, generation: 1, ..CompletionEntry::default() }
 }
 
@@ -120,7 +120,7 @@ fn a_completion_that_lies_is_corrupt() {
     assert_eq!(qp.post(&SendWr::inline(3, &[])), Ok(()));
 }
 
-fn taken(srq: u16, generation: u16, retired: u32) -> CompletionEntry {
+pub(crate) fn taken(srq: u16, generation: u16, retired: u32) -> CompletionEntry {
     CompletionEntry { opcode: WcOpcode::RECV, srq, generation, retired, ..CompletionEntry::default() }
 }
 
@@ -409,6 +409,7 @@ proptest! {
                 let _ = (srq.receive(5, part.as_slice()), srq.receive(6, &[]));
             }
             if let Ok(region) = verbs.region(section.id::<MrId>(0)) {
+                let _ = (region.is_written(0..u64::from(value)), region.is_written(at..region.len()));
                 let _ = (region.watch(value.into()), region.atomic(value.into(), AtomicOp::Add(1)), region.remote(at));
             }
             if let Ok(cq) = verbs.completion_queue(section.id::<CqId>(0)) {

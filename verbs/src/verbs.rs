@@ -9,7 +9,7 @@ use crate::wire::{
 };
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering};
-use hamr_comm::side::{self, Running, Side, WORDS};
+use hamr_comm::side::{Side, WORDS};
 
 /// The private words of a queue pair: the key of its object, requests posted and free again, of sends and of receives.
 pub(crate) const QP_WORDS: usize = 5;
@@ -32,17 +32,6 @@ pub struct Verbs<'c, M: Memory = Side> {
     node: u16,
     epoch: u32,
     _thread: PhantomData<*const ()>,
-}
-
-impl<'c> Verbs<'c> {
-    /// The adapter of the device that runs a handler: of its [`hamr_comm::Context`] or [`hamr_comm::Task`].
-    ///
-    /// # Errors
-    /// The device has none in this epoch.
-    pub fn of(running: &'c impl Running) -> Result<Self, VerbsError> {
-        let side = side::of(running).ok_or(VerbsError::NoFabric)?;
-        Self::over(side, side.words(), side.node().0, side.epoch().0)
-    }
 }
 
 impl<'c, M: Memory> Verbs<'c, M> {
@@ -79,17 +68,46 @@ impl<'c, M: Memory> Verbs<'c, M> {
 
     /// A checked copy of the object that an id names.
     pub(crate) fn open(&self, kind: Kind, id: Name) -> Result<Object, VerbsError> {
-        let place = kind.place(id.index).ok_or(VerbsError::Stale)?;
         let is_here = id.node == self.node && id.epoch == self.epoch as u16 && id.generation != 0;
         if !is_here {
             return Err(VerbsError::Stale);
         }
-        self.check_live(place, id.generation)?;
+        let object = self.object(kind, id.index, id.generation, |word| word == Object::live(id.generation))?;
+        object.ok_or(VerbsError::Stale)
+    }
+
+    /// A checked copy of the object in a place, if its word is right: before the copy and behind it, as the host may begin
+    /// another one meanwhile.
+    pub(crate) fn object(
+        &self,
+        kind: Kind,
+        index: u16,
+        generation: u16,
+        is_right: impl Fn(u32) -> bool,
+    ) -> Result<Option<Object>, VerbsError> {
+        let place = kind.place(index).ok_or(VerbsError::Stale)?;
+        if !is_right(self.memory.observe(place + WORD)?) {
+            return Ok(None);
+        }
         let object: Object = self.memory.read(place)?;
-        // The host may have begun another one during the copy.
-        self.check_live(place, id.generation)?;
-        let is_named = object.kind == kind && object.index == id.index && object.generation == id.generation;
-        if is_named && object.fits(self.memory.bytes()) { Ok(object) } else { Err(VerbsError::Corrupt) }
+        if !is_right(self.memory.observe(place + WORD)?) {
+            return Ok(None);
+        }
+        let is_named = object.kind == kind && object.index == index && object.generation == generation;
+        if is_named && object.fits(self.memory.bytes()) { Ok(Some(object)) } else { Err(VerbsError::Corrupt) }
+    }
+
+    /// The queue in a place that the device has private words of, if the adapter may serve it: also one that the host has given
+    /// up without an answer.
+    pub(crate) fn served(&self, kind: Kind, index: u16, key: Option<&AtomicU32>) -> Result<Option<Object>, VerbsError> {
+        let key = key.map_or(0, |key| key.load(Ordering::Relaxed));
+        match u16::try_from(key) {
+            // Nothing was posted to it, or to its former generation, which the adapter has ended.
+            Err(_) | Ok(0) => Ok(None),
+            Ok(generation) => self.object(kind, index, generation, |word| {
+                [Object::live(generation), Object::given_up(generation)].contains(&word)
+            }),
+        }
     }
 
     /// Is the object at a place still of this generation?

@@ -25,6 +25,34 @@ pub(crate) fn connect(index: u16, peer: u32) -> Command {
     Command { verb: Verb::CONNECT, peer, object: Object { index, ..Object::default() }, remote: RemoteEnd::default() }
 }
 
+/// The front of a section's region, before an adapter does something.
+pub(crate) struct Before(Vec<u8>);
+
+impl Before {
+    pub(crate) fn of(section: &Section, bytes: u64) -> Self {
+        let mut front = vec![0; bytes as usize];
+        section.verbs().region(section.id(0)).and_then(|region| region.copy_out(0, &mut front)).expect("inside");
+        Self(front)
+    }
+
+    /// What the adapter has written since is what a request of the device's that has no completion yet may write, or
+    /// a peer's, as `is_peers` says of a place. Looks at the first and the last such byte of each line.
+    pub(crate) fn check(&self, section: &Section, is_peers: impl Fn(u64) -> bool) {
+        let Self(after) = Self::of(section, self.0.len() as u64);
+        let verbs = section.verbs();
+        let region = verbs.region(section.id(0)).expect("there");
+        for (line, (before, after)) in self.0.chunks(64).zip(after.chunks(64)).enumerate() {
+            if before != after {
+                let places = before.iter().zip(after).enumerate().filter(|(_, (before, after))| before != after);
+                let mut places = places.map(|(at, _)| 64 * line as u64 + at as u64).filter(|at| !is_peers(*at));
+                for at in places.next().into_iter().chain(places.last()) {
+                    assert_eq!(region.is_written(at..at + 1), Ok(true), "byte {at}: no request writes it");
+                }
+            }
+        }
+    }
+}
+
 impl Bench {
     pub(crate) fn new(log2: u8, cq_log2: u8) -> Self {
         let section = Section::new(log2, cq_log2);
@@ -128,4 +156,19 @@ impl Bench {
     pub(crate) fn word(&self, at: u64) -> u32 {
         self.section.window.word(at).expect("inside").load()
     }
+}
+
+/// Numbers by a seed.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// More in a night: `HAMR_SEEDS`.
+pub(crate) fn seeds() -> u64 {
+    std::env::var("HAMR_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(50)
 }

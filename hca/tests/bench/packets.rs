@@ -1,6 +1,6 @@
 //! Two adapters over packets, or one, without sockets or a clock.
 
-use super::create;
+use super::{Before, create};
 use hamr_comm::abi::window::Private;
 use hamr_hca::Engine;
 use hamr_hca::packet::{PORT, Route, parse, seal};
@@ -58,6 +58,8 @@ pub(crate) struct Bench {
     pub(crate) now: u64,
     pub(crate) outcomes: BTreeMap<(u16, bool), Vec<Outcome>>,
     pub(crate) packets: u64,
+    /// What the adapters write is looked at, where these places of a half are a peer's to write.
+    pub(crate) peers: Option<fn(u64) -> bool>,
 }
 
 impl Bench {
@@ -90,7 +92,7 @@ impl Bench {
 
     pub(crate) fn of(sides: Vec<Side>, plan: Plan) -> Self {
         let wires = [0, 1].map(|way| Faults::new(Plan { seed: plan.seed ^ way << 32, ..plan }));
-        Self { sides, base: 0, wires, now: 1, outcomes: BTreeMap::new(), packets: 0 }
+        Self { sides, base: 0, wires, now: 1, outcomes: BTreeMap::new(), packets: 0, peers: None }
     }
 
     /// The adapter of a queue pair.
@@ -152,6 +154,8 @@ impl Bench {
     pub(crate) fn round(&mut self) -> usize {
         let mut steps = 0;
         let mut packet = Vec::new();
+        let watched = self.sides.iter().filter(|_| self.peers.is_some());
+        let before: Vec<_> = watched.map(|side| Before::of(&side.section, 2 * HALF)).collect();
         for side in 0..self.sides.len() {
             steps += self.sides[side].engine.round(self.now) as usize;
             steps += usize::from(self.sides[side].engine.next_timer().is_some_and(|timer| timer <= self.now));
@@ -175,6 +179,10 @@ impl Bench {
                     self.sides[1 - side].engine.receive(self.now, &headers, &header, payload);
                 }
             }
+        }
+        // Bytes behind a completion stay: views rely on it (`verbs/src/view.rs`, R2).
+        for ((side, before), is_peers) in self.sides.iter().zip(before).zip(self.peers.iter().cycle()) {
+            before.check(&side.section, |at| is_peers(at % HALF));
         }
         for side in &self.sides {
             let verbs = side.section.verbs();

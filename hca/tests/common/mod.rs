@@ -4,6 +4,8 @@
 use hamr::{Image, Node, Options, Runtime};
 use hamr_verbs::handlers::{post_one, send_all, send_waiting, set_up_and_send, take_all, wait_for_one};
 use hamr_verbs::host::{Fabric, QpPlan, Region};
+use hamr_verbs::steps::Queues;
+use hamr_verbs::views::{MESSAGE, SLOTS, sum_in_place};
 use hamr_verbs::wire::Access;
 use hamr_verbs::{CqId, QpId};
 use rustix::process::{Pid, test_kill_process};
@@ -159,5 +161,29 @@ pub(crate) fn sets_up_by_itself(device: &str) {
     fabric.serve(&node);
     for _ in 0..3 {
         assert_eq!(node.sync(set_up_and_send::with(100)).expect("all come"), 4950);
+    }
+}
+
+/// Tasks send, receive and compute in parts of one region, beside the adapter that writes other parts of it.
+pub(crate) fn computes_in_place(device: &str, count: u64) {
+    const TASKS: u64 = 2;
+    let node = open(device, 1 << 20);
+    let fabric = Fabric::open(&node).expect("an adapter");
+    let each = 2 * SLOTS * MESSAGE;
+    let region = fabric.region(TASKS * each, Access::LOCAL_WRITE | Access::VIEW).expect("room");
+    let calls: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let [sent, received] = [0, 1].map(|_| fabric.completion_queue(64).expect("room"));
+            let plan = QpPlan { receive_cq: received, ..QpPlan::new(sent) };
+            let [from, to] = [0, 1].map(|_| fabric.queue_pair(&plan).expect("room"));
+            fabric.connect(from, to).expect("they are not connected");
+            let on = Queues { from, to, srq: None, sent, received, region: region.id() };
+            node.offload(sum_in_place::with(on, task * each, count)).expect("a place")
+        })
+        .collect();
+    let values = MESSAGE / 8;
+    let expected = (0..count).map(|number| values * number * 0x1_0001 + values * (values - 1) / 2).sum::<u64>();
+    for call in calls {
+        assert_eq!(call.wait().expect("all come"), expected);
     }
 }

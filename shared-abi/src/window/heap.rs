@@ -261,6 +261,21 @@ impl LentHeap<'_> {
     }
 }
 
+impl<K> Window<K> {
+    /// A range of a window that is no heap, as [`LentHeap::claim`] has one of a heap.
+    ///
+    /// # Safety
+    /// For `'v` the window is mapped and nothing else writes the range; nothing else in this program accesses one that is
+    /// writable.
+    pub unsafe fn claim<'v>(&self, claim: Claim) -> Result<Claimed<'v>, ClaimError> {
+        let Claim { off, bytes, writable } = claim;
+        match self.at(off, bytes) {
+            Ok(at) => Ok(Claimed { at, bytes: bytes as usize, off, writable, _heap: PhantomData }),
+            Err(_) => Err(ClaimError::Outside { end: off.saturating_add(bytes), heap: self.len }),
+        }
+    }
+}
+
 impl<'h> Claimed<'h> {
     fn elements<T: Pod>(&self) -> Result<usize, ClaimError> {
         let align = align_of::<T>();

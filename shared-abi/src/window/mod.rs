@@ -33,8 +33,9 @@
 // - S2: an access lies inside. `at`, by the length that this side mapped; slots, second lines and
 //   chunks are checked when a `Queue` is made, then indexed below the checked counts.
 // - S3: it is aligned. A base aligned to 64 (callers of `new`), a checked offset.
-// - S4: no Rust reference covers memory that a peer may write, except views of the heap. Only
-//   `Claimed` and `Piece` (contract "claims of segments") make references. `DeviceWindow::split`
+// - S4: no Rust reference covers memory that a peer may write, except views of the heap, and those of
+//   contract "registered memory". Only `Claimed` and `Piece` (contract "claims of segments") make
+//   references. `DeviceWindow::split`
 //   leaves a window that ends where the heap begins; `split_home` leaves three disjoint parts: a
 //   rank's home with its heap, and the memory before and behind it. `LentHeap::part` borrows the heap
 //   shared, so no view exists then; a `WorldRef` takes that borrow again for each access.

@@ -544,6 +544,11 @@ pub struct HdrWord<'q> {
 }
 
 impl HdrWord<'_> {
+    /// Where its slot is in this program.
+    pub fn address(self) -> usize {
+        self.at.addr().get()
+    }
+
     /// Relaxed load: CANCEL may be set in it or not.
     #[inline(always)]
     pub fn load(self) -> u32 {

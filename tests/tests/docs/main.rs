@@ -21,7 +21,7 @@ const ELSEWHERE: [(&str, &str, &str); 8] = [
     ("modules.md", "dev.load_image", "tests/src/images.rs"),
     ("offload.md", "hamr::main", "tests/src/bin/starts.rs"),
     ("verbs.md", "Fabric::open", "verbs/src/host/mod.rs"),
-    ("verbs.md", "Verbs::of", "verbs/src/handlers.rs"),
+    ("verbs.md", "Verbs::of", "verbs/src/views.rs"),
     ("worlds.md", "name = \"main\"", "tests/kernels/src/worlds.rs"),
     ("worlds.md", "hamr::world::main", "tests/src/bin/joins.rs"),
 ];

@@ -48,6 +48,9 @@ pub enum FabricError {
     /// An id of another adapter or epoch.
     #[error("the object is of another adapter, or of an earlier epoch")]
     Foreign,
+    /// Handlers view the region.
+    #[error("expected a region without `Access::VIEW`, whose bytes come from handlers and messages alone")]
+    Viewed,
     /// The adapter was opened without a wire to others.
     #[error("expected an adapter with a wire to others (`Fabric::open_with`)")]
     NoWire,

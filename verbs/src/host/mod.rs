@@ -192,7 +192,7 @@ impl Fabric {
             // The entries there have another tag.
             let done = adapter(Command { verb: Verb::RESET, peer: 0, object, remote: RemoteEnd::default() });
             ends.settle(place, done)?;
-            ends.forget(&object)?;
+            ends.forget(&object, 0)?;
             ends.section.zero(object.off, bytes)?;
             ends.tell(place, object).map(Into::into)
         })
@@ -481,7 +481,7 @@ impl Inner {
             if let Some(place) = ends.places.get_mut(at) {
                 place.is_live = false;
             }
-            ends.forget(&object)
+            ends.forget(&object, 0)
         })
     }
 
@@ -565,15 +565,18 @@ impl Region {
     /// Copies bytes in. It has no order with messages.
     ///
     /// # Errors
-    /// They leave the region; its adapter is closed.
+    /// They leave the region; handlers view it; its adapter is closed.
     pub fn put(&self, at: u64, from: &[u8]) -> Result<(), FabricError> {
+        if self.object.access.has(Access::VIEW) {
+            return Err(FabricError::Viewed);
+        }
         self.access(at, from.len(), |section, off| Ok(section.write_bytes(off, from)?))
     }
 
-    /// Copies bytes out, likewise.
+    /// Copies bytes out, likewise: also of a region that a handler has a view of, and may be writing.
     ///
     /// # Errors
-    /// As of [`Self::put`].
+    /// They leave the region; its adapter is closed.
     pub fn get(&self, at: u64, to: &mut [u8]) -> Result<(), FabricError> {
         self.access(at, to.len(), |section, off| Ok(section.read_bytes(off, to)?))
     }

@@ -31,7 +31,7 @@ pub(super) struct Ends {
 }
 
 /// A place for objects. The memory of one that was destroyed is used again for one of its kind and index only, so that
-/// it has another tag; that of a region, which has no tags, not in this epoch.
+/// it has another tag; that of a region, which has no tags, not in this epoch: handlers may copy or view it.
 pub(super) struct Place {
     pub(super) object: Object,
     pub(super) bytes: u64,
@@ -107,17 +107,18 @@ impl Ends {
         if matches!(done, Err(FabricError::Late))
             && let Some(place) = self.places.get_mut(at)
         {
+            let word = Object::given_up(place.object.generation);
             (place.is_live, place.object.generation) = (false, u16::MAX);
             let object = place.object;
-            self.forget(&object)?;
+            self.forget(&object, word)?;
         }
         done
     }
 
-    /// Has handlers find no object in a place.
-    pub(super) fn forget(&self, object: &Object) -> Result<(), FabricError> {
+    /// Has handlers find no object in a place, but this word.
+    pub(super) fn forget(&self, object: &Object, word: u32) -> Result<(), FabricError> {
         let off = object.kind.place(object.index).ok_or(FabricError::Foreign)?;
-        self.section.word(off + WORD)?.publish(0);
+        self.section.word(off + WORD)?.publish(word);
         Ok(())
     }
 

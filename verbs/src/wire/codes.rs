@@ -85,7 +85,8 @@ codes! {
         /// A receive that a write with an immediate value has used up.
         RECV_WITH_IMM = 0x81;
     }
-    /// What may be done with a region (`ibv_access_flags`). Remote writes and atomics need [`Self::LOCAL_WRITE`], too.
+    /// What may be done with a region (`ibv_access_flags`). Remote writes and atomics need [`Self::LOCAL_WRITE`], too, and
+    /// do not go with [`Self::VIEW`].
     Access {
         /// Only read, by this device's own requests.
         READ = 0;
@@ -97,6 +98,8 @@ codes! {
         REMOTE_READ = 4;
         /// Accessed by peers' atomics.
         REMOTE_ATOMIC = 8;
+        /// Viewed by handlers ([`crate::Verbs::view`]): neither peers nor the host's program write it. Not one of ibverbs.
+        VIEW = 0x1_0000;
     }
 }
 
@@ -149,8 +152,8 @@ impl Access {
 
     /// A region may have these.
     pub const fn is_valid(self) -> bool {
-        let needs_local = self.0 & (Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0) != 0;
-        self.0 < 16 && (!needs_local || self.has(Self::LOCAL_WRITE))
+        let by_peers = self.0 & (Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0) != 0;
+        self.0 & !Self::VIEW.0 < 16 && (!by_peers || self.has(Self::LOCAL_WRITE) && !self.has(Self::VIEW))
     }
 }
 

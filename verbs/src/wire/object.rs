@@ -108,7 +108,7 @@ pub struct Object {
     pub rnr_retry: u8,
     /// How long its peer waits each time, a code of 0 to 31 (`min_rnr_timer`).
     pub rnr_timer: u8,
-    /// [`Object::live`], published last.
+    /// [`Object::live`], published last; [`Object::given_up`]; 0 when its adapter has ended it.
     pub word: u32,
 }
 const _: () = assert!(size_of::<Object>() == 64 && offset_of!(Object, word) == 60);
@@ -126,6 +126,12 @@ impl Object {
     /// The word of a live object of this generation.
     pub const fn live(generation: u16) -> u32 {
         (generation as u32) << 1 | 1
+    }
+
+    /// The word of one of this generation that handlers find no more, but whose adapter may go on with it: it has not said that it
+    /// does not.
+    pub const fn given_up(generation: u16) -> u32 {
+        (generation as u32) << 1
     }
 
     /// The tag of the entries in its rings: 1 to 255.

@@ -26,6 +26,15 @@ pub struct Sge {
 }
 const _: () = assert!(size_of::<Sge>() == 16);
 
+impl Sge {
+    /// Do both name a byte? What leaves its region names none, so no address wraps.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        let end = |sge: &Self| sge.addr.saturating_add(sge.len as u64);
+        let is_empty = self.len == 0 || other.len == 0;
+        self.lkey == other.lkey && !is_empty && self.addr < end(other) && other.addr < end(self)
+    }
+}
+
 /// A send request: two lines, of which the second counts with [`SendEntry::TWO_LINES`] only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
