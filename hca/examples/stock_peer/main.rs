@@ -67,6 +67,7 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
         other: get("--guest")?.into(),
         mac: mac?.try_into().map_err(|_| "expected a MAC of six bytes")?,
         address: get("--address")?.parse()?,
+        mtu: 1024,
         faults,
     };
     let options = Options { verbs: SECTION, start_deadline: Duration::from_secs(60), ..Options::default() };
