@@ -2,7 +2,7 @@
 
 use hamr::{Image, Runtime};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -80,17 +80,17 @@ fn a_ping_goes_there_and_back() {
 }
 
 /// What a client says that no device is behind: it is answered, or not, and goes.
-fn says(from: [u8; 4], port: &str, line: &str) -> String {
+fn says(from: [u8; 4], port: &str, step: &str) -> String {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("a socket");
     bind(&socket, &SocketAddrV4::new(from.into(), 0)).expect("an address of this machine");
     let to = SocketAddrV4::new([127, 94, 0, 5].into(), port.parse().expect("a port"));
     connect(&socket, &to).expect("it serves");
     let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
-    stream.write_all(line.as_bytes()).expect("it is open");
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).expect("an answer, or the end");
-    answer
+    stream.write_all(step.as_bytes()).expect("it is open");
+    let mut answer = vec![0; step.len()];
+    let read = stream.read(&mut answer).expect("an answer, or the end");
+    String::from_utf8_lossy(&answer[..read]).into_owned()
 }
 
 /// Wrong ones are not answered; one goes in the middle of an exchange. The next one is served.
@@ -99,10 +99,13 @@ fn a_server_outlives_its_clients() {
     let (_server, mut output, port) = serves("serve --udp 127.94.0.5 --port 0");
     let (from, own) = ([127, 94, 0, 6], "0000:001234:5e5383:00000000000000000000ffff7f5e0006");
     let other = own.replace("0006", "0007");
-    for wrong in ["x\n", &format!("{own} 0\n"), &format!("{own} 10000001\n"), &format!("{other} 1\n")] {
+    let step = |endpoint: &str, count: &str| format!("{endpoint}\0{count:0>8}\0");
+    let wrongs =
+        [step(&own.replace(':', ";"), "1"), step(own, "0"), step(own, "10000001"), step(own, "x"), step(&other, "1")];
+    for wrong in &wrongs {
         assert_eq!(says(from, &port, wrong), "", "{wrong}");
     }
-    assert!(says(from, &port, &format!("{own} 1000\n")).starts_with("0000:"));
+    assert!(says(from, &port, &step(own, "1000")).starts_with("0000:"));
     let second = run(&format!("ping 127.94.0.5 --udp 127.94.0.7 --port {port} --count 20"));
     assert!(second.status.success(), "{second:?}");
     let mut line = String::new();

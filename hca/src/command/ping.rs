@@ -1,9 +1,10 @@
 //! `hamr-hca serve`, `hamr-hca ping`: two devices with an adapter each, which send a message there and back over the wire.
 //!
-//! The programs tell each other of their queue pairs over TCP, in a line each: the text that `ibv_rc_pingpong` exchanges,
-//! and behind the client's how many messages come. The end of that connection is the end of the exchange.
+//! The programs tell each other of their queue pairs over TCP, in one step: the text that `ibv_rc_pingpong` exchanges, and
+//! behind it how many messages come. The end of that connection is the end of the exchange.
 
 use super::{Arguments, CommandError, MOST};
+use crate::exchange::{Role, Talk};
 use hamr::{Image, Node, Options, Runtime};
 use hamr_verbs::host::{Endpoint, Fabric, Path, QpPlan, Region, Wire};
 use hamr_verbs::tools::{Load, ping_pong};
@@ -11,7 +12,7 @@ use hamr_verbs::wire::Access;
 use hamr_verbs::{CqId, QpId};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,6 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(10);
 /// How long a message there and back may take on the average.
 const EACH: Duration = Duration::from_millis(10);
-/// Bytes of a line.
-const LINE: u64 = 128;
 
 /// Serves peers, one behind the other.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CommandError> {
@@ -48,15 +47,15 @@ pub(super) fn ping(arguments: &Arguments) -> Result<(), CommandError> {
     let peer = peer.ok_or("expected a peer")?;
     // First: it may take longer than the peer waits for a line.
     let side = Side::open(arguments)?;
-    let mut stream = connected(address, SocketAddrV4::new(peer, port))
+    let stream = connected(address, SocketAddrV4::new(peer, port))
         .map_err(|why| format!("cannot reach {peer}:{port}: {why}: expected `hamr-hca serve` there"))?;
     let (qp, cq) = side.queue_pair()?;
-    writeln!(stream, "{} {count}", side.fabric.endpoint(qp)?)?;
-    let line = line_of(&stream)?;
-    let other = of_peer(line.trim(), peer.into())?;
+    let mut talk = Talk::over(stream, Role::Client, LIMIT)?;
+    let theirs = talk.trade(step(&side.fabric.endpoint(qp)?, count).as_bytes())?;
+    let (other, _) = of_peer(&theirs, peer.into())?;
     side.fabric.connect_remote(qp, &other, &Path::default())?;
     let begin = Instant::now();
-    side.play((qp, cq), count, false, &stream).map_err(|why| format!("{peer}: {why}"))?;
+    side.play((qp, cq), count, false, talk.stream()).map_err(|why| format!("{peer}: {why}"))?;
     let each = begin.elapsed().as_nanos() as f64 / count as f64 / 1000.0;
     println!("{count} messages of 8 bytes to {peer} and back: {each:.2} µs each, {:.2} µs one way", each / 2.0);
     Ok(())
@@ -64,24 +63,29 @@ pub(super) fn ping(arguments: &Arguments) -> Result<(), CommandError> {
 
 /// Plays with a peer, which says how long.
 fn answer(side: &Side, stream: TcpStream, peer: IpAddr) -> Result<u64, CommandError> {
-    stream.set_write_timeout(Some(LIMIT))?;
-    let line = line_of(&stream)?;
-    let (endpoint, count) = line.trim().split_once(' ').ok_or("expected an endpoint and a number of messages")?;
-    let other = of_peer(endpoint, peer)?;
-    let count: u64 = super::parsed("the number of messages", count)?;
-    if count == 0 || count > MOST {
-        return Err(format!("expected 1 to {MOST} messages, got {count}").into());
-    }
+    let mut talk = Talk::over(stream, Role::Server, LIMIT)?;
     let (qp, cq) = side.queue_pair()?;
-    let played = (|| -> Result<u64, CommandError> {
-        side.fabric.connect_remote(qp, &other, &Path::default())?;
-        writeln!(&stream, "{}", side.fabric.endpoint(qp)?)?;
-        side.play((qp, cq), count, true, &stream)?;
-        Ok(count)
-    })();
+    let played = exchange(side, (qp, cq), &mut talk, peer);
     side.fabric.destroy_queue_pair(qp)?;
     side.fabric.destroy_completion_queue(cq)?;
     played
+}
+
+fn exchange(side: &Side, (qp, cq): (QpId, CqId), talk: &mut Talk, peer: IpAddr) -> Result<u64, CommandError> {
+    let own = side.fabric.endpoint(qp)?;
+    let (other, count) = of_peer(&talk.ask(step(&own, 0).as_bytes())?, peer)?;
+    if count == 0 || count > MOST {
+        return Err(format!("expected 1 to {MOST} messages, got {count}").into());
+    }
+    side.fabric.connect_remote(qp, &other, &Path::default())?;
+    talk.answer(step(&own, count).as_bytes())?;
+    side.play((qp, cq), count, true, talk.stream())?;
+    Ok(count)
+}
+
+/// What both ends say: as many bytes of each.
+fn step(own: &Endpoint, count: u64) -> String {
+    format!("{own}\0{count:08}\0")
 }
 
 /// A device with its adapter.
@@ -137,19 +141,13 @@ fn connected(from: Ipv4Addr, to: SocketAddrV4) -> Result<TcpStream, CommandError
     Ok(socket.into())
 }
 
-/// What a peer says of its own queue pair; of others' it says nothing.
-fn of_peer(text: &str, peer: IpAddr) -> Result<Endpoint, CommandError> {
-    let endpoint: Endpoint = text.parse()?;
+/// What a peer says of its own queue pair, and how many messages; of others' queue pairs it says nothing.
+fn of_peer(said: &[u8], peer: IpAddr) -> Result<(Endpoint, u64), CommandError> {
+    let text = std::str::from_utf8(said)?.trim_end_matches('\0');
+    let (endpoint, count) = text.split_once('\0').ok_or("expected an endpoint and a number of messages")?;
+    let endpoint: Endpoint = endpoint.parse()?;
     if IpAddr::V4(endpoint.address) == peer {
-        return Ok(endpoint);
+        return Ok((endpoint, super::parsed("the number of messages", count)?));
     }
     Err(format!("expected a queue pair at {peer}, got one at {}", endpoint.address).into())
-}
-
-/// A line, within [`LIMIT`] for each part of it.
-fn line_of(stream: &TcpStream) -> Result<String, CommandError> {
-    stream.set_read_timeout(Some(LIMIT))?;
-    let mut line = String::new();
-    BufReader::new(stream.take(LINE)).read_line(&mut line).map_err(|why| format!("expected a line: {why}"))?;
-    if line.ends_with('\n') { Ok(line) } else { Err("expected a line, and the connection has ended".into()) }
 }
