@@ -276,8 +276,9 @@ impl Fabric {
     /// The adapter's process.
     ///
     /// # Errors
-    /// It was ended.
+    /// It was ended; [`FabricError::AnotherProcess`].
     pub fn process(&self) -> Result<u32, FabricError> {
+        self.0.check_here()?;
         let adapter = self.0.adapter.get().filter(|_| !self.0.is_closed());
         adapter.map(Adapter::id).ok_or(FabricError::Lost)
     }
@@ -302,6 +303,10 @@ fn log2_of(entries: u32, what: &'static str) -> Result<u8, FabricError> {
 impl Inner {
     fn is_here(&self) -> bool {
         std::process::id() == self.owner
+    }
+
+    fn check_here(&self) -> Result<(), FabricError> {
+        if self.is_here() { Ok(()) } else { Err(FabricError::AnotherProcess) }
     }
 
     fn region(&self, bytes: u64, access: Access, limit: Duration) -> Result<(Name, Object), FabricError> {
@@ -395,9 +400,7 @@ impl Inner {
     }
 
     fn lock(&self, limit: Duration) -> Result<MutexGuard<'_, Option<Ends>>, FabricError> {
-        if !self.is_here() {
-            return Err(FabricError::Lost);
-        }
+        self.check_here()?;
         lock_within(&self.ends, limit).ok_or(FabricError::Late)
     }
 
