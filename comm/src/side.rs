@@ -58,6 +58,7 @@ struct Part {
     observe: fn(Word<'_>) -> u32,
     found_nothing: fn(&Side, Word<'_>),
     notify_fenced: fn(&Side, Word<'_>),
+    full: fn(),
 }
 
 /// What a running handler has: it is of this thread and epoch. Sealed.
@@ -136,6 +137,7 @@ impl Side {
             observe: |word| word.observe_ordered::<F>(),
             found_nothing: |side, peer| side.notifier.found_nothing::<F>(peer, || side.ring()),
             notify_fenced: |side, peer| side.notifier.notify_fenced::<F>(peer, || side.ring()),
+            full: F::full,
         });
         if (part.window.address(), part.window.len()) != (address, len) {
             return None;
@@ -265,6 +267,13 @@ impl Side {
     pub fn notify_fenced(&self) {
         if let Some((part, peer)) = self.peer() {
             (part.notify_fenced)(self, peer);
+        }
+    }
+
+    /// Orders every earlier store before every later load.
+    pub fn fence(&self) {
+        if let Some(part) = self.part.get() {
+            (part.full)();
         }
     }
 

@@ -64,7 +64,9 @@ pub fn run(port: Option<Port>) -> Result<(), ServeError> {
     section.word(HCA_EPOCH)?.store(greeting.epoch);
     section.word(HCA_STATE)?.publish(1);
     answer(&socket, &own_greeting(&greeting))?;
-    serve(&Ends { socket, host, own, device }, &page, Engine::new(section), rest, port, greeting.epoch)
+    let mut engine = Engine::new(section);
+    port.iter().for_each(|port| engine.use_wire(port.mtu()));
+    serve(&Ends { socket, host, own, device }, &page, engine, rest, port, greeting.epoch)
 }
 
 /// Tells the host on standard input why there is no adapter. False: there is none that takes it.

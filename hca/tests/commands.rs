@@ -3,7 +3,7 @@
 use hamr::{Image, Runtime};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -117,12 +117,17 @@ fn said(from: [u8; 4], at: [u8; 4], port: &str, text: &str) -> TcpStream {
     stream
 }
 
+/// What a client says of a queue pair.
+fn step(endpoint: &str, count: &str) -> String {
+    format!("{endpoint}\0{count:0>8}\0")
+}
+
 /// What a client says that no device is behind: it is answered, or not, and goes.
-fn says(from: [u8; 4], port: &str, line: &str) -> String {
-    let stream = said(from, [127, 94, 0, 5], port, line);
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).expect("an answer, or the end");
-    answer
+fn says(from: [u8; 4], port: &str, step: &str) -> String {
+    let mut stream = said(from, [127, 94, 0, 5], port, step);
+    let mut answer = vec![0; step.len()];
+    let read = stream.read(&mut answer).expect("an answer, or the end");
+    String::from_utf8_lossy(&answer[..read]).into_owned()
 }
 
 /// Wrong ones are not answered; one goes in the middle of an exchange. The next one is served.
@@ -131,10 +136,12 @@ fn a_server_outlives_its_clients() {
     let (_server, mut output, port) = serves("serve --udp 127.94.0.5 --port 0");
     let (from, own) = ([127, 94, 0, 6], "0000:001234:5e5383:00000000000000000000ffff7f5e0006");
     let other = own.replace("0006", "0007");
-    for wrong in ["x\n", &format!("{own} 0\n"), &format!("{own} 10000001\n"), &format!("{other} 1\n")] {
+    let wrongs =
+        [step(&own.replace(':', ";"), "1"), step(own, "0"), step(own, "10000001"), step(own, "x"), step(&other, "1")];
+    for wrong in &wrongs {
         assert_eq!(says(from, &port, wrong), "", "{wrong}");
     }
-    assert!(says(from, &port, &format!("{own} 1000\n")).starts_with("0000:"));
+    assert!(says(from, &port, &step(own, "1000")).starts_with("0000:"));
     let second = run(&format!("ping 127.94.0.5 --udp 127.94.0.7 --port {port} --count 20"));
     assert!(second.status.success(), "{second:?}");
     let mut line = String::new();
@@ -150,7 +157,7 @@ fn a_server_is_not_kept() {
     let at = [127, 94, 1, 1];
     let mut slow = said([127, 94, 1, 2], at, &port, "0");
     let own = "0000:001234:5e5383:00000000000000000000ffff7f5e0103";
-    let _promises = said([127, 94, 1, 3], at, &port, &format!("{own} 10000000\n"));
+    let _promises = said([127, 94, 1, 3], at, &port, &step(own, "10000000"));
     let begin = Instant::now();
     while slow.write_all(b"0").is_ok() {
         assert!(begin.elapsed() < Duration::from_secs(60), "a line that never ends is waited for");

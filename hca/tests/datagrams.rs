@@ -18,6 +18,8 @@ use zerocopy::IntoBytes;
 /// The key of both queue pairs.
 const QKEY: u32 = 0x1234;
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0, 2)];
+/// Bytes of the longest datagram.
+const MTU: u32 = 4096;
 /// Bytes before a datagram.
 const GRH: u64 = 40;
 
@@ -31,6 +33,7 @@ impl Side {
     fn new(peer: Ipv4Addr) -> Self {
         let section = Section::new(3, 6);
         let mut engine = Engine::new(section.window.part(0, section.window.len()).expect("all of it"));
+        engine.use_wire(MTU);
         for object in &section.objects {
             let is_first = object.kind == Kind::QUEUE_PAIR && object.index == 0;
             let object = if is_first { Object { qp_type: QpType::UD, lkey: QKEY, ..*object } } else { *object };
@@ -107,20 +110,20 @@ fn a_datagram_comes_behind_its_headers() {
     let [a, b] = &sides;
     assert_eq!([a, b].map(Side::state), [QpState::RTS.0; 2]);
     b.receive(1, &[b.part(0, 30), b.part(100, 500)]);
-    b.receive(2, &[b.part(1000, 1064)]);
+    b.receive(2, &[b.part(1000, 40 + MTU)]);
     a.post(&SendWr::inline(3, b"hello").datagram(a.address(), 0x100, QKEY).imm(9));
     let verbs = a.section.verbs();
-    verbs.region(a.section.id(0)).and_then(|region| region.copy_in(0, &[5; 1024])).expect("inside");
+    verbs.region(a.section.id(0)).and_then(|region| region.copy_in(0, &[5; MTU as usize])).expect("inside");
     // The key of its own.
-    a.post(&SendWr::send(4, &[a.part(0, 1024)]).datagram(a.address(), 0x100, 1 << 31));
+    a.post(&SendWr::send(4, &[a.part(0, MTU)]).datagram(a.address(), 0x100, 1 << 31));
     carry(&mut sides);
     let [a, b] = &mut sides;
     assert_eq!(a.outcomes(), [(3, WcStatus::SUCCESS), (4, WcStatus::SUCCESS)]);
     let came = b.poll();
     let said = |found: &Completion| (found.id, found.opcode, found.bytes, found.immediate, found.source);
-    let expected = [(1, WcOpcode::RECV, 45, Some(9), 0x100), (2, WcOpcode::RECV, 1064, None, 0x100)];
+    let expected = [(1, WcOpcode::RECV, 45, Some(9), 0x100), (2, WcOpcode::RECV, 40 + MTU, None, 0x100)];
     assert_eq!(came.iter().map(said).collect::<Vec<_>>(), expected);
-    assert_eq!((b.bytes(110, 5), b.bytes(1000 + GRH, 1024)), (b"hello".to_vec(), vec![5; 1024]));
+    assert_eq!((b.bytes(110, 5), b.bytes(1000 + GRH, MTU as usize)), (b"hello".to_vec(), vec![5; MTU as usize]));
     // The IPv4 header: version, protocol, addresses.
     let ip = b.bytes(1000 + 20, 20);
     assert_eq!((ip[0], ip[9], &ip[12..]), (0x45, 17, &[127, 0, 0, 1, 127, 0, 0, 2][..]));
@@ -180,9 +183,31 @@ fn what_is_no_datagram_ends_the_queue_pair() {
     a.post(&SendWr::inline(1, b"x").datagram(a.address(), 0x100, QKEY));
     carry(&mut sides);
     assert_eq!(sides[0].outcomes(), [(1, WcStatus::LOC_QP_OP_ERR)]);
+}
+
+/// A wire of shorter packets: what is longer fails at its sender, and is dropped by a receiver.
+#[test]
+fn a_datagram_is_one_packet_of_its_wire() {
+    for mtu in [256, 1024, MTU] {
+        let mut sides = self::sides();
+        let [a, b] = &mut sides;
+        a.engine.use_wire(mtu);
+        b.receive(1, &[b.part(0, 8192)]);
+        a.post(&SendWr::send(2, &[a.part(0, mtu)]).datagram(a.address(), 0x100, QKEY));
+        a.post(&SendWr::send(3, &[a.part(0, mtu + 1)]).datagram(a.address(), 0x100, QKEY));
+        carry(&mut sides);
+        let [a, b] = &mut sides;
+        assert_eq!(a.outcomes(), [(2, WcStatus::SUCCESS), (3, WcStatus::LOC_LEN_ERR)]);
+        assert_eq!(b.outcomes(), [(1, WcStatus::SUCCESS)]);
+    }
     let mut sides = self::sides();
-    let [a, _] = &sides;
-    a.post(&SendWr::send(1, &[a.part(0, 1025)]).datagram(a.address(), 0x100, QKEY));
+    let [a, b] = &mut sides;
+    b.engine.use_wire(1024);
+    b.receive(1, &[b.part(0, 8192)]);
+    for (id, bytes) in [(2, 1025), (3, 1024)] {
+        a.post(&SendWr::send(id, &[a.part(0, bytes)]).datagram(a.address(), 0x100, QKEY));
+    }
     carry(&mut sides);
-    assert_eq!(sides[0].outcomes(), [(1, WcStatus::LOC_LEN_ERR)]);
+    let bytes = sides.each_mut().map(|side| side.poll().iter().map(|found| found.bytes).collect::<Vec<_>>());
+    assert_eq!(bytes, [vec![0, 0], vec![1024 + GRH as u32]]);
 }

@@ -7,6 +7,7 @@ mod common;
 use common::{IMAGE, SOON, is_gone, open, pair};
 use hamr::{CallError, Image, Node, Target};
 use hamr_comm::abi::status::Status;
+use hamr_tests::processes::children;
 use hamr_verbs::handlers::{send_all, send_waiting, take_all, wait_for_one};
 use hamr_verbs::host::FabricError;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -102,13 +103,37 @@ fn kill_in(node: &Node, phase: u32, pause: Duration, victim: impl Fn(u32) -> u32
     (process, status)
 }
 
+/// A machine takes a second or more to begin again.
+const MACHINE: &str = "qemu:riscv64";
+
+fn kills_of_a_machine() -> u32 {
+    (kills() / 4).max(PHASES)
+}
+
+/// The process of a device, or of its machine.
+fn process_of(node: &Node) -> u32 {
+    let is_machine = |process: &u32| {
+        std::fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.starts_with("qemu"))
+    };
+    children(std::process::id()).into_iter().find(is_machine).unwrap_or(node.info().pid)
+}
+
 #[test]
 fn the_loss_of_an_adapter_is_found() {
-    let node = open("shm", 1 << 20);
+    adapters_are_lost("shm", kills());
+}
+
+#[test]
+fn the_loss_of_an_adapter_is_found_by_a_machine() {
+    adapters_are_lost(MACHINE, kills_of_a_machine());
+}
+
+fn adapters_are_lost(device: &str, count: u32) {
+    let node = open(device, 1 << 20);
     pair(&node).sends(&node, 10);
     node.restart().expect("it begins another epoch");
     let before = held();
-    for number in 0..kills() {
+    for number in 0..count {
         let pause = Duration::from_micros(u64::from(number * 7919 % 5000));
         let (process, status) = kill_in(&node, number, pause, |adapter| adapter);
         assert_eq!(status, Some(Status::VERBS), "kill {number}");
@@ -121,13 +146,22 @@ fn the_loss_of_an_adapter_is_found() {
 
 #[test]
 fn an_adapter_ends_with_its_device() {
-    let node = open("shm", 1 << 20);
+    devices_end("shm", kills());
+}
+
+#[test]
+fn an_adapter_ends_with_its_machine() {
+    devices_end(MACHINE, kills_of_a_machine());
+}
+
+fn devices_end(device: &str, count: u32) {
+    let node = open(device, 1 << 20);
     pair(&node).sends(&node, 10);
     node.restart().expect("it begins another epoch");
     let before = held();
-    for number in 0..kills() {
+    for number in 0..count {
         let pause = Duration::from_micros(u64::from(number * 7919 % 5000));
-        let device = node.info().pid;
+        let device = process_of(&node);
         let (process, status) = kill_in(&node, 1 + number % 3, pause, |_| device);
         assert_eq!(status, None, "kill {number}: the call has no outcome");
         node.restart().expect("it begins another epoch");

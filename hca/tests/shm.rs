@@ -6,9 +6,9 @@ use common::conformance::conforms;
 use common::{SOON, goes_on_without_its_host, is_gone, open, pair, runtime};
 use hamr::{CallError, Image, Options};
 use hamr_comm::abi::status::Status;
-use hamr_verbs::handlers::{post_one, send_all, take_all};
+use hamr_verbs::handlers::{Part, Work, next_completion, post, post_one, send_all, take_all, wait_and_copy};
 use hamr_verbs::host::{Fabric, FabricError, QpPlan, Wire};
-use hamr_verbs::wire::Access;
+use hamr_verbs::wire::{Access, Opcode, WcStatus};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Instant;
 
@@ -177,4 +177,65 @@ fn a_task_waits_for_completions() {
 #[test]
 fn a_device_sets_up_by_itself() {
     common::sets_up_by_itself("shm");
+}
+
+/// H2: memory of a deregistered region is another's only when no handler has it open, and what names the former one is
+/// refused.
+#[test]
+fn memory_of_a_deregistered_region_is_used_again_when_no_handler_has_it_open() {
+    const ROOM: u64 = 256 << 10;
+    let node = open("shm", ROOM);
+    let pair = pair(&node);
+    let (stream, other) = (node.stream().expect("a stream"), node.stream().expect("a stream"));
+    // More than half of what there is.
+    let long = || pair.fabric.region(ROOM / 2 + 4096, Access(15));
+    let first = long().expect("room");
+    let (id, remote) = (first.id(), first.remote(0));
+    let waits = stream.offload(wait_and_copy::with(pair.cq, id)).expect("a place");
+    let tasks = || node.tasks().len();
+    let begin = Instant::now();
+    while tasks() == 0 {
+        assert!(begin.elapsed() < SOON, "it does not begin");
+    }
+    first.deregister().expect("there");
+    assert!(matches!(long(), Err(FabricError::Limit { .. })), "a handler has it open");
+    assert_eq!(status_of(other.sync(wait_and_copy::with(pair.cq, id))), Status::VERBS);
+    assert!(matches!(long(), Err(FabricError::Limit { .. })), "a handler has it open");
+    other.sync(post_one::with(pair.a, pair.b, pair.region.id(), 0)).expect("room");
+    assert!(!waits.wait().expect("it ends"), "it has copied");
+    while other.sync(take_all::with(pair.cq)).expect("valid") != Some(1) {}
+    let second = long().expect("room");
+    let mut seen = [1; 64];
+    second.get(0, &mut seen).expect("inside");
+    assert_eq!((seen, second.remote(0).addr), ([0; 64], remote.addr));
+    // By the key of the former one.
+    let local = Part { region: pair.region.id(), at: 0, len: 8 };
+    let work = Work {
+        id: 9,
+        opcode: Opcode::WRITE.0,
+        local,
+        wrong_key: 0,
+        remote,
+        operands: [0; 2],
+        immediate: None,
+        is_quiet: false,
+    };
+    node.sync(post::with(pair.a, work)).expect("room");
+    let found = loop {
+        if let Some(found) = node.sync(next_completion::with(pair.cq)).expect("no overrun") {
+            break found;
+        }
+    };
+    assert_eq!((found.id, WcStatus(found.status)), (9, WcStatus::REM_ACCESS_ERR));
+    second.get(0, &mut seen).expect("inside");
+    assert_eq!(seen, [0; 64]);
+    second.deregister().expect("there");
+    // More of them than there are places, of other lengths than before.
+    let mut keys = std::collections::BTreeSet::from([remote.rkey]);
+    for round in 0..2000_u64 {
+        let region = pair.fabric.region(round * 61 % (ROOM / 2), Access::LOCAL_WRITE).expect("room");
+        keys.insert(region.remote(0).rkey);
+        region.deregister().expect("there");
+    }
+    assert_eq!(keys.len(), 2001);
 }

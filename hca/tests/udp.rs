@@ -38,6 +38,7 @@ fn two_devices_play_ping_pong_in_frames() {
         other: folder.join(other),
         mac: [0x52, 0x54, 0, 0, 0, last],
         address: [10, 0, 0, last].into(),
+        mtu: 2048,
         faults: Some("1,20,20,20,4".into()),
     });
     play(&pair(["shm", "shm"], &wires), 100);

@@ -149,6 +149,7 @@ pub use world::{RunError, Stalled, StartedRun, World, WorldError, WorldOptions};
 pub mod side {
     pub use crate::device::side::{Closer, SideEnds};
     pub use crate::lock::lock_within;
+    pub use crate::memory::Ranges;
 }
 
 // Threads share a node and own their streams; a shared stream's calls move between them.

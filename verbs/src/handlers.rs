@@ -3,9 +3,10 @@
 use crate::commands::{connect, create_cq, create_qp, register};
 use crate::memory::Memory;
 use crate::wire::{Access, Opcode, Sge};
-use crate::{CqId, MrId, QpId, QueuePair, Remote, SendWr, SrqId, Verbs, VerbsError};
+use crate::{Completion, CompletionQueue, CqId, MrId, QpId, QueuePair, Remote, SendWr, SrqId, Verbs, VerbsError};
 #[cfg(target_has_atomic = "64")]
 use hamr_comm::abi::window::AtomicOp;
+use hamr_comm::side::{Running, Side};
 use hamr_comm::{Context, Fault, HOST, Migratable, Task, offload};
 
 /// Polls without a completion before a handler gives up.
@@ -15,7 +16,32 @@ const PATIENCE: u32 = 2_000_000_000;
 /// what came.
 #[offload]
 pub fn send_all(cx: &mut Context, a: QpId, b: QpId, cq: CqId, region: MrId, count: u64) -> Result<u64, Fault> {
-    let verbs = Verbs::of(cx)?;
+    send_each(cx, [a, b], cq, region, count, |cq| {
+        for _ in 0..PATIENCE {
+            if let Some(found) = cq.poll()? {
+                return Ok(found);
+            }
+            core::hint::spin_loop();
+        }
+        Err(Fault::msg("no completion came"))
+    })
+}
+
+/// [`fn@send_all`] of a task, which waits for each completion.
+#[offload]
+pub fn send_waiting(task: &mut Task, a: QpId, b: QpId, cq: CqId, region: MrId, count: u64) -> Result<u64, Fault> {
+    send_each(task, [a, b], cq, region, count, |cq| Ok(cq.wait(task)?))
+}
+
+fn send_each(
+    running: &impl Running,
+    [a, b]: [QpId; 2],
+    cq: CqId,
+    region: MrId,
+    count: u64,
+    next: impl Fn(&CompletionQueue<'_, Side>) -> Result<Completion, Fault>,
+) -> Result<u64, Fault> {
+    let verbs = Verbs::of(running)?;
     let (a, b) = (verbs.queue_pair(a)?, verbs.queue_pair(b)?);
     let (cq, region) = (verbs.completion_queue(cq)?, verbs.region(region)?);
     let (from, to) = (region.part(0..8)?, region.part(8..16)?);
@@ -25,15 +51,7 @@ pub fn send_all(cx: &mut Context, a: QpId, b: QpId, cq: CqId, region: MrId, coun
         b.receive(2 * number, &[to])?;
         a.post(&SendWr::send(2 * number + 1, &[from]))?;
         for id in [2 * number, 2 * number + 1] {
-            let mut patience = PATIENCE;
-            let found = loop {
-                match cq.poll()? {
-                    Some(found) => break found,
-                    None if patience == 0 => return Err(Fault::msg("no completion came")),
-                    None => patience -= 1,
-                }
-                core::hint::spin_loop();
-            };
+            let found = next(&cq)?;
             if found.id != id || found.status.0 != 0 {
                 return Err(Fault::msg("another completion than the next one came"));
             }
@@ -285,31 +303,6 @@ pub fn watch_writes(cx: &mut Context, qp: QpId, cq: CqId, region: MrId, at: u64,
     Ok(())
 }
 
-/// [`fn@send_all`] of a task, which waits for each completion.
-#[offload]
-pub fn send_waiting(task: &mut Task, a: QpId, b: QpId, cq: CqId, region: MrId, count: u64) -> Result<u64, Fault> {
-    let verbs = Verbs::of(task)?;
-    let (a, b) = (verbs.queue_pair(a)?, verbs.queue_pair(b)?);
-    let (cq, region) = (verbs.completion_queue(cq)?, verbs.region(region)?);
-    let (from, to) = (region.part(0..8)?, region.part(8..16)?);
-    let mut sum = 0_u64;
-    for number in 0..count {
-        region.copy_in(0, &number.to_le_bytes())?;
-        b.receive(2 * number, &[to])?;
-        a.post(&SendWr::send(2 * number + 1, &[from]))?;
-        for id in [2 * number, 2 * number + 1] {
-            let found = cq.wait(task)?;
-            if found.id != id || found.status.0 != 0 {
-                return Err(Fault::msg("another completion than the next one came"));
-            }
-        }
-        let mut came = [0; 8];
-        region.copy_out(8, &mut came)?;
-        sum = sum.wrapping_add(u64::from_le_bytes(came));
-    }
-    Ok(sum)
-}
-
 /// Waits for one completion, and returns its number; nothing when the adapter is lost.
 #[offload]
 pub fn wait_for_one(task: &mut Task, cq: CqId) -> Result<Option<u64>, Fault> {
@@ -318,6 +311,19 @@ pub fn wait_for_one(task: &mut Task, cq: CqId) -> Result<Option<u64>, Fault> {
         Ok(found) => Ok(Some(found.id)),
         Err(VerbsError::HcaLost) => Ok(None),
         Err(e) => Err(e.into()),
+    }
+}
+
+/// Waits for one completion with a region open, and then copies a byte to its front, unless that is deregistered by
+/// then.
+#[offload]
+pub fn wait_and_copy(task: &mut Task, cq: CqId, region: MrId) -> Result<bool, Fault> {
+    let verbs = Verbs::of(task)?;
+    let region = verbs.region(region)?;
+    verbs.completion_queue(cq)?.wait(task)?;
+    match region.copy_in(0, &[1]) {
+        Err(VerbsError::Stale) => Ok(false),
+        done => Ok(done.map(|()| true)?),
     }
 }
 

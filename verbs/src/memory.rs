@@ -1,7 +1,7 @@
 //! What verbs need of the section, and of memory of their own. Three implementations: the device's side, a window, and in tests
 //! one that ends its user behind some store.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(target_has_atomic = "64")]
 use hamr_comm::abi::window::AtomicOp;
 use hamr_comm::abi::window::{OutOfWindow, Window};
@@ -37,6 +37,10 @@ pub trait Memory {
     fn found_nothing(&self) {}
     /// Notifies an adapter that has missed one.
     fn notify_fenced(&self) {}
+    /// Orders every earlier store before every later load.
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
 
     /// Stores a word of the program's own.
     #[inline]
@@ -91,6 +95,9 @@ impl Memory for Side {
     }
     fn notify_fenced(&self) {
         Side::notify_fenced(self);
+    }
+    fn fence(&self) {
+        Side::fence(self);
     }
 }
 

@@ -4,10 +4,13 @@ use crate::error::VerbsError;
 use crate::ids::{MrId, Remote};
 use crate::memory::Memory;
 use crate::verbs::Verbs;
-use crate::wire::{Access, FabricState, Kind, MAX_QUEUE_PAIRS, MAX_SHARED_RECEIVE_QUEUES, Object, Sge};
+use crate::wire::{
+    Access, FabricState, Kind, MAX_QUEUE_PAIRS, MAX_SHARED_RECEIVE_QUEUES, Object, REGION_HANDLES, Sge, word_of,
+};
 use core::ops::Range;
 #[cfg(target_has_atomic = "64")]
 use hamr_comm::abi::window::AtomicOp;
+use hamr_comm::abi::window::OutOfWindow;
 
 /// A memory region, open for the time of a call (see the module).
 pub struct MemoryRegion<'v, M: Memory> {
@@ -15,6 +18,31 @@ pub struct MemoryRegion<'v, M: Memory> {
     object: Object,
     /// Where the object is in the section.
     place: u64,
+    _open: Open<'v, M>,
+}
+
+/// Counts an open handle of a region, so that the host does not use its memory for another one (abi §16.2). A handler
+/// that is ended before it drops this leaves the count: then the memory is not used again in this epoch.
+struct Open<'v, M: Memory> {
+    memory: &'v M,
+    /// Where the count is.
+    word: u64,
+}
+
+impl<'v, M: Memory> Open<'v, M> {
+    fn begin(memory: &'v M, word: u64) -> Result<Self, OutOfWindow> {
+        memory.publish(word, memory.observe(word)?.wrapping_add(1))?;
+        // H1, whose partner is H2 at the host: it finds the count, or this side that the object is not live.
+        memory.fence();
+        Ok(Self { memory, word })
+    }
+}
+
+impl<M: Memory> Drop for Open<'_, M> {
+    fn drop(&mut self) {
+        // Behind every access to the region. The word was there before.
+        let _ = self.memory.observe(self.word).and_then(|count| self.memory.publish(self.word, count.wrapping_sub(1)));
+    }
 }
 
 impl<M: Memory> Verbs<'_, M> {
@@ -24,7 +52,8 @@ impl<M: Memory> Verbs<'_, M> {
     /// [`VerbsError::Stale`], [`VerbsError::Corrupt`].
     pub fn region(&self, id: MrId) -> Result<MemoryRegion<'_, M>, VerbsError> {
         let place = Kind::REGION.place(id.index()).ok_or(VerbsError::Stale)?;
-        Ok(MemoryRegion { verbs: self, object: self.open(Kind::REGION, id.name())?, place })
+        let open = Open::begin(self.memory, word_of(REGION_HANDLES, id.index()))?;
+        Ok(MemoryRegion { verbs: self, object: self.open(Kind::REGION, id.name())?, place, _open: open })
     }
 }
 

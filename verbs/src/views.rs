@@ -72,6 +72,7 @@ pub fn sum_in_place(task: &mut Task, on: Queues, at: u64, count: u64) -> Result<
             let region = verbs.region(on.region)?;
             verbs.queue_pair(on.to)?.receive(posted, &[region.part(into.clone())?])?;
             verbs.queue_pair(on.from)?.post(&SendWr::send(posted, &[region.part(from)?]))?;
+            drop(region);
             posted += 1;
             // The adapter may be writing there by now.
             if Verbs::view::<u64>(task, on.region, into) != Err(VerbsError::Busy) {

@@ -1,11 +1,11 @@
 //! What stock RDMA tools tell each other over TCP before they use their adapters, and behind that: as two stock ends
 //! were seen to do (`ibv_*_pingpong` of rdma-core 44, perftest 4.5). In each step the client sends first, and the
-//! server answers with as many bytes.
+//! server answers with as many bytes ([`hamr_hca::exchange`]).
 
+use hamr_hca::exchange::{Role, Talk};
 use hamr_verbs::Remote;
 use hamr_verbs::host::Endpoint;
 use std::error::Error;
-use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -16,19 +16,11 @@ const ANSWER: Duration = Duration::from_secs(25);
 /// The wait for a tool to be there: the guest starts first, and runs tools whose ends are both there.
 const START: Duration = Duration::from_secs(300);
 
-/// Which end this is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
-    Client,
-    Server,
-}
-
-impl Role {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
+/// A role's name in arguments.
+pub(crate) fn name(role: Role) -> &'static str {
+    match role {
+        Role::Client => "client",
+        Role::Server => "server",
     }
 }
 
@@ -38,31 +30,22 @@ pub(crate) struct Meeting {
     pub(crate) connect: String,
 }
 
-/// A connection with a tool.
-pub(crate) struct Talk {
-    stream: TcpStream,
-    role: Role,
-}
-
 impl Meeting {
     /// Meets a tool, and takes the first step, in which a server answers by [`Talk::answer`] when it is ready.
     pub(crate) fn begin(&self, role: Role, first: &[u8]) -> Result<(Talk, Vec<u8>), Failed> {
-        let (end, mut theirs) = (Instant::now() + START, vec![0; first.len()]);
+        let end = Instant::now() + START;
         loop {
             let tried = match role {
                 Role::Server => self.accept(end),
                 Role::Client => TcpStream::connect(&self.connect),
             };
-            let met = tried.and_then(|mut stream| {
-                stream.set_read_timeout(Some(ANSWER))?;
-                if role == Role::Client {
-                    stream.write_all(first)?;
-                }
-                stream.read_exact(&mut theirs)?;
-                Ok(stream)
+            let met = tried.and_then(|stream| {
+                let mut talk = Talk::over(stream, role, ANSWER)?;
+                let theirs = talk.ask(first)?;
+                Ok((talk, theirs))
             });
             match met {
-                Ok(stream) => return Ok((Talk { stream, role }, theirs)),
+                Ok(met) => return Ok(met),
                 // Until a tool listens a connection ends without a byte.
                 Err(_) if role == Role::Client && Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
                 Err(why) => return Err(format!("no tool: {why}").into()),
@@ -89,37 +72,6 @@ impl Meeting {
         while TcpStream::connect(&self.connect).is_ok() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(100));
         }
-    }
-}
-
-impl Talk {
-    /// The answer of the first step.
-    pub(crate) fn answer(&mut self, first: &[u8]) -> std::io::Result<()> {
-        if self.role == Role::Server { self.stream.write_all(first) } else { Ok(()) }
-    }
-
-    /// A step: the other end's bytes.
-    pub(crate) fn trade(&mut self, own: &[u8]) -> std::io::Result<Vec<u8>> {
-        let mut theirs = vec![0; own.len()];
-        if self.role == Role::Client {
-            self.stream.write_all(own)?;
-        }
-        self.read(&mut theirs)?;
-        self.answer(own)?;
-        Ok(theirs)
-    }
-
-    /// The client says that it knows all.
-    pub(crate) fn tell(&mut self, word: &[u8]) -> std::io::Result<()> {
-        match self.role {
-            Role::Client => self.stream.write_all(word),
-            Role::Server => self.read(&mut vec![0; word.len()]),
-        }
-    }
-
-    fn read(&mut self, theirs: &mut [u8]) -> std::io::Result<()> {
-        let read = self.stream.read_exact(theirs);
-        read.map_err(|e| std::io::Error::other(format!("expected {} bytes of the tool: {e}", theirs.len())))
     }
 }
 

@@ -10,9 +10,10 @@
 
 mod exchange;
 
-use exchange::{Behind, DONE, Failed, Keys, Meeting, Perftest, Role};
+use exchange::{Behind, DONE, Failed, Keys, Meeting, Perftest};
 use hamr::{CallError, Image, Node, Options, Runtime};
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
+use hamr_hca::exchange::Role;
 use hamr_verbs::host::{Endpoint, Fabric, Path, QpPlan, Region, Wire};
 use hamr_verbs::tools::{Load, SHARING, Target, ping_pong, shared_ping_pong, stream, write_ping_pong};
 use hamr_verbs::wire::{Access, Opcode};
@@ -68,6 +69,7 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
         other: get("--guest")?.into(),
         mac: mac?.try_into().map_err(|_| "expected a MAC of six bytes")?,
         address: get("--address")?.parse()?,
+        mtu: 1024,
         faults,
     };
     let options = Options { verbs: SECTION, start_deadline: Duration::from_secs(60), ..Options::default() };
@@ -81,7 +83,7 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
     println!("{device} listens");
     let mut all = true;
     for role in get("--roles")?.split(',') {
-        let role = [Role::Client, Role::Server].into_iter().find(|known| known.name() == role);
+        let role = [Role::Client, Role::Server].into_iter().find(|known| exchange::name(*known) == role);
         let role = role.ok_or("expected the roles client and server")?;
         for tool in get("--tools")?.split(',') {
             let [name, count, bytes] = tool.split(':').collect::<Vec<_>>()[..] else {
@@ -92,11 +94,11 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
                 Ok((said, took)) => {
                     let each = took.map(|took| took.as_secs_f64() * 1e6 / size.count.max(1) as f64);
                     let each = each.map(|each| format!(", {each:.0} us each")).unwrap_or_default();
-                    println!("{name} {}: {count} of {bytes} bytes{each}; {said}", role.name());
+                    println!("{name} {}: {count} of {bytes} bytes{each}; {said}", exchange::name(role));
                 }
                 Err(why) => {
                     all = false;
-                    println!("{name} {}: FAILED: {why}", role.name());
+                    println!("{name} {}: FAILED: {why}", exchange::name(role));
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! `hamr-hca serve`, `hamr-hca ping`: two devices with an adapter each, which send a message there and back over the wire.
 //!
-//! The programs tell each other of their queue pairs over TCP, in a line each: the text that `ibv_rc_pingpong` exchanges,
-//! and behind the client's how many messages come. The end of that connection is the end of the exchange.
+//! The programs tell each other of their queue pairs over TCP, in one step: the text that `ibv_rc_pingpong` exchanges, and
+//! behind it how many messages come. The end of that connection is the end of the exchange.
 
 use super::{Arguments, CommandError, MOST, say};
+use crate::exchange::{Role, Talk};
 use hamr::io::{note, print_or_lose};
 use hamr::{Image, Node, Options, Runtime};
 use hamr_verbs::host::{Endpoint, Fabric, Path, QpPlan, Region, Wire};
@@ -12,7 +13,7 @@ use hamr_verbs::wire::Access;
 use hamr_verbs::{CqId, QpId};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,6 @@ const EACH: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(500);
 /// An acknowledgement is waited for 0.27 s, eight times: a machine that stalls is no end of an exchange.
 const PATH: Path = Path { mtu: 1024, timeout: 16, retry: 7 };
-/// Bytes of a line.
-const LINE: usize = 128;
 
 /// Serves peers, one behind the other.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CommandError> {
@@ -36,7 +35,7 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CommandError> {
     say(format_args!("serves at {}", listener.local_addr()?))?;
     loop {
         let (stream, peer) = listener.accept()?;
-        match answer(&side, &stream, peer.ip()) {
+        match answer(&side, stream, peer.ip()) {
             // Peers are served whether somebody reads this or not.
             Ok(count) => drop(print_or_lose(&format!("{}: {count} messages there and back\n", peer.ip()))),
             Err(why) if once => return Err(format!("{}: {why}", peer.ip()).into()),
@@ -56,39 +55,44 @@ pub(super) fn ping(arguments: &Arguments) -> Result<(), CommandError> {
     let peer = peer.ok_or("expected a peer")?;
     // First: it may take longer than the peer waits for a line.
     let side = Side::open(arguments)?;
-    let mut stream = connected(address, SocketAddrV4::new(peer, port))
+    let stream = connected(address, SocketAddrV4::new(peer, port))
         .map_err(|why| format!("cannot reach {peer}:{port}: {why}: expected `hamr-hca serve` there"))?;
     let (qp, cq) = side.queue_pair()?;
-    writeln!(stream, "{} {count}", side.fabric.endpoint(qp)?)?;
-    let line = line_of(&stream)?;
-    let other = of_peer(line.trim(), peer.into())?;
+    let mut talk = Talk::over(stream, Role::Client, LIMIT)?;
+    let theirs = talk.trade(step(&side.fabric.endpoint(qp)?, count).as_bytes())?;
+    let (other, _) = of_peer(&theirs, peer.into())?;
     side.fabric.connect_remote(qp, &other, &PATH)?;
     let begin = Instant::now();
-    side.play((qp, cq), count, false, &stream).map_err(|why| format!("{peer}: {why}"))?;
+    side.play((qp, cq), count, false, talk.stream()).map_err(|why| format!("{peer}: {why}"))?;
     let each = begin.elapsed().as_nanos() as f64 / count as f64 / 1000.0;
     say(format_args!("{count} messages of 8 bytes to {peer} and back: {each:.2} µs each, {:.2} µs one way", each / 2.0))
 }
 
 /// Plays with a peer, which says how long.
-fn answer(side: &Side, stream: &TcpStream, peer: IpAddr) -> Result<u64, CommandError> {
-    stream.set_write_timeout(Some(LIMIT))?;
-    let line = line_of(stream)?;
-    let (endpoint, count) = line.trim().split_once(' ').ok_or("expected an endpoint and a number of messages")?;
-    let other = of_peer(endpoint, peer)?;
-    let count: u64 = super::parsed("the number of messages", count)?;
-    if count == 0 || count > MOST {
-        return Err(format!("expected 1 to {MOST} messages, got {count}").into());
-    }
+fn answer(side: &Side, stream: TcpStream, peer: IpAddr) -> Result<u64, CommandError> {
+    let mut talk = Talk::over(stream, Role::Server, LIMIT)?;
     let (qp, cq) = side.queue_pair()?;
-    let played = (|| -> Result<u64, CommandError> {
-        side.fabric.connect_remote(qp, &other, &PATH)?;
-        writeln!(&*stream, "{}", side.fabric.endpoint(qp)?)?;
-        side.play((qp, cq), count, true, stream)?;
-        Ok(count)
-    })();
+    let played = exchange(side, (qp, cq), &mut talk, peer);
     side.fabric.destroy_queue_pair(qp)?;
     side.fabric.destroy_completion_queue(cq)?;
     played
+}
+
+fn exchange(side: &Side, (qp, cq): (QpId, CqId), talk: &mut Talk, peer: IpAddr) -> Result<u64, CommandError> {
+    let own = side.fabric.endpoint(qp)?;
+    let (other, count) = of_peer(&talk.ask(step(&own, 0).as_bytes())?, peer)?;
+    if count == 0 || count > MOST {
+        return Err(format!("expected 1 to {MOST} messages, got {count}").into());
+    }
+    side.fabric.connect_remote(qp, &other, &PATH)?;
+    talk.answer(step(&own, count).as_bytes())?;
+    side.play((qp, cq), count, true, talk.stream())?;
+    Ok(count)
+}
+
+/// What both ends say: as many bytes of each.
+fn step(own: &Endpoint, count: u64) -> String {
+    format!("{own}\0{count:08}\0")
 }
 
 /// A device with its adapter.
@@ -154,11 +158,13 @@ fn connected(from: Ipv4Addr, to: SocketAddrV4) -> Result<TcpStream, CommandError
     Ok(socket.into())
 }
 
-/// What a peer says of its own queue pair; of others' it says nothing.
-fn of_peer(text: &str, peer: IpAddr) -> Result<Endpoint, CommandError> {
-    let endpoint: Endpoint = text.parse()?;
+/// What a peer says of its own queue pair, and how many messages; of others' queue pairs it says nothing.
+fn of_peer(said: &[u8], peer: IpAddr) -> Result<(Endpoint, u64), CommandError> {
+    let text = std::str::from_utf8(said)?.trim_end_matches('\0');
+    let (endpoint, count) = text.split_once('\0').ok_or("expected an endpoint and a number of messages")?;
+    let endpoint: Endpoint = endpoint.parse()?;
     if IpAddr::V4(endpoint.address) == peer {
-        return Ok(endpoint);
+        return Ok((endpoint, super::parsed("the number of messages", count)?));
     }
     Err(format!("expected a queue pair at {peer}, got one at {}", endpoint.address).into())
 }
@@ -167,26 +173,4 @@ fn of_peer(text: &str, peer: IpAddr) -> Result<Endpoint, CommandError> {
 fn is_silent(mut stream: &TcpStream) -> bool {
     let read = stream.read(&mut [0]);
     read.is_err_and(|why| [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted].contains(&why.kind()))
-}
-
-/// A line, within [`LIMIT`].
-fn line_of(mut stream: &TcpStream) -> Result<String, CommandError> {
-    let (begin, mut line, mut byte) = (Instant::now(), Vec::new(), [0]);
-    while line.len() < LINE && byte != *b"\n" {
-        let left = LIMIT.saturating_sub(begin.elapsed()).max(Duration::from_micros(1));
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut byte) {
-            Ok(0) => return Err("expected a line, and the connection has ended".into()),
-            Ok(_) => line.extend(byte),
-            Err(why) if why.kind() == ErrorKind::Interrupted => {}
-            Err(_) if begin.elapsed() >= LIMIT => {
-                return Err(format!("expected a line within {LIMIT:?}: one that serves another is late").into());
-            }
-            Err(why) => return Err(format!("expected a line: {why}").into()),
-        }
-    }
-    match String::from_utf8(line) {
-        Ok(line) if line.ends_with('\n') => Ok(line),
-        _ => Err(format!("expected a line of text of at most {LINE} bytes, got another one").into()),
-    }
 }

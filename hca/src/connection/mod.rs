@@ -40,16 +40,16 @@ pub struct Path {
     pub rnr_timer: u8,
 }
 
+/// May a packet have so many bytes of payload at most?
+pub const fn is_mtu(bytes: u32) -> bool {
+    matches!(bytes, 256 | 512 | 1024 | 2048 | 4096)
+}
+
 impl Path {
     /// Can it be?
     pub fn is_valid(&self) -> bool {
         let Self { mtu, timeout, retry, rnr_retry, rnr_timer } = *self;
-        (256..=4096).contains(&mtu)
-            && mtu.is_power_of_two()
-            && timeout < 32
-            && retry < 8
-            && rnr_retry < 8
-            && rnr_timer < 32
+        is_mtu(mtu) && timeout < 32 && retry < 8 && rnr_retry < 8 && rnr_timer < 32
     }
 
     /// How long an acknowledgement is waited for.

@@ -266,7 +266,7 @@ impl<K> Engine<K> {
     fn receives(&self, qp: usize) -> Option<(Ring, u32)> {
         let qp = self.qp(qp)?;
         match qp.srq {
-            Some(srq) => self.shared_receive_queues.get(srq)?.as_ref().map(|srq| (srq.ring, srq.taken)),
+            Some(srq) => self.shared_receive_queues.get(srq)?.as_ref().map(|srq| (srq.ring, srq.next())),
             None => Some((qp.receives, qp.received)),
         }
     }
@@ -294,7 +294,9 @@ impl<K> Engine<K> {
         let next = x.wrapping_add(1);
         match srq {
             Some(srq) => {
-                if let Some(Some(srq)) = self.shared_receive_queues.get_mut(srq) {
+                if let Some(Some(srq)) = self.shared_receive_queues.get_mut(srq)
+                    && srq.returned.pop_front().is_none()
+                {
                     srq.taken = next;
                 }
             }

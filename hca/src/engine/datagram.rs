@@ -8,8 +8,6 @@ use crate::packet::{self, Deth, Header, Ipv4Udp, MASK, Opcode, Operation};
 use hamr_verbs::wire::{QpState, WcOpcode, WcStatus};
 use std::net::Ipv4Addr;
 
-/// The longest datagram: the payload of a packet that fits into all Ethernet frames.
-const LONGEST: u64 = 1024;
 /// Bytes before each datagram that a receive request gets: 20 of no meaning, then the IPv4 header.
 const GRH: usize = 40;
 /// A sender with this bit in its request gives its own key.
@@ -39,7 +37,7 @@ impl<K> Engine<K> {
         let remote = request.remote.whole();
         let to = self.address_handles.get(remote.lkey as usize).copied().flatten();
         let (to, qkey) = match to {
-            _ if length > LONGEST => {
+            _ if length > self.mtu => {
                 self.fail(index, id, WcStatus::LOC_LEN_ERR);
                 return None;
             }
@@ -75,7 +73,7 @@ impl<K> Engine<K> {
         let Some(index) = index else { return };
         let length = payload.len() as u64;
         let needed = GRH as u64 + length;
-        if length > LONGEST || self.receive_room(index).is_none_or(|room| room < needed) {
+        if length > self.mtu || self.receive_room(index).is_none_or(|room| room < needed) {
             return;
         }
         let mut grh = [0; GRH];

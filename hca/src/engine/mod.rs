@@ -36,6 +36,8 @@ pub struct Engine<K> {
     now: u64,
     /// The queue pair that may send the next packet.
     turn: usize,
+    /// Bytes of payload of the longest packet.
+    mtu: u64,
 }
 
 impl<K> Engine<K> {
@@ -50,7 +52,13 @@ impl<K> Engine<K> {
             address_handles: Vec::new(),
             now: 0,
             turn: 0,
+            mtu: 0,
         }
+    }
+
+    /// It has a wire to others, whose longest packet has so many bytes of payload.
+    pub fn use_wire(&mut self, mtu: u32) {
+        self.mtu = mtu.into();
     }
 
     /// Does what the host asks for. What is refused has changed nothing.

@@ -11,6 +11,7 @@ use hamr_verbs::ring::Ring;
 use hamr_verbs::wire::{
     Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, QpType, Reply, SQ_CI, WORD, word_of,
 };
+use std::collections::VecDeque;
 use zerocopy::IntoBytes;
 
 /// A memory region.
@@ -36,7 +37,17 @@ pub(super) struct SharedReceiveQueue {
     pub(super) ring: Ring,
     /// The next request.
     pub(super) taken: u32,
+    /// Requests that were taken, and whose completions had no place: others take them before the next one. At most one of
+    /// each queue pair, because these are taken first.
+    pub(super) returned: VecDeque<u32>,
     generation: u16,
+}
+
+impl SharedReceiveQueue {
+    /// The position of the next request.
+    pub(super) fn next(&self) -> u32 {
+        self.returned.front().copied().unwrap_or(self.taken)
+    }
 }
 
 /// A queue pair.
@@ -100,7 +111,7 @@ impl<K> Engine<K> {
                 let _ = self.window.word(word_of(CQ_STATE, index)).map(|word| word.publish(0));
             }
             Kind::SHARED_RECEIVE_QUEUE => {
-                let queue = SharedReceiveQueue { ring, taken: 0, generation };
+                let queue = SharedReceiveQueue { ring, taken: 0, returned: VecDeque::new(), generation };
                 *place(&mut self.shared_receive_queues, index, kind)? = Some(queue);
             }
             Kind::QUEUE_PAIR => {
@@ -297,7 +308,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Completes a receive request that was taken: likewise.
+    /// Completes a receive request that was taken: likewise, but one of a shared receive queue is there again if its
+    /// completion queue has overrun, so that it has an outcome.
     pub(super) fn complete_receive(&mut self, index: usize, receive: &Receive, outcome: &Outcome) {
         let Some(qp) = self.qp(index) else { return };
         let (id, cq, retired) = (receive.id, qp.receive_cq, receive.position.wrapping_add(1));
@@ -306,10 +318,14 @@ impl<K> Engine<K> {
         let generation = shared.map_or(qp.generation, |srq| srq.generation);
         let srq = receive.srq.map_or(0, |srq| srq as u16 + 1);
         let entry = CompletionEntry { id, retired, source, srq, generation, ..CompletionEntry::default() };
-        self.publish_completion(index, cq, entry, outcome);
+        let is_published = self.publish_completion(index, cq, entry, outcome);
+        let srq =
+            receive.srq.filter(|_| !is_published).and_then(|srq| self.shared_receive_queues.get_mut(srq)?.as_mut());
+        srq.into_iter().for_each(|srq| srq.returned.push_back(receive.position));
     }
 
-    fn publish_completion(&mut self, qp: usize, cq: usize, entry: CompletionEntry, outcome: &Outcome) {
+    /// False: its completion queue has overrun.
+    fn publish_completion(&mut self, qp: usize, cq: usize, entry: CompletionEntry, outcome: &Outcome) -> bool {
         let &Outcome { status, opcode, length, immediate } = outcome;
         let has_grh = opcode.is_receive() && self.qp(qp).is_some_and(|qp| qp.datagrams.is_some());
         let grh = if has_grh { CompletionEntry::GRH } else { 0 };
@@ -323,9 +339,11 @@ impl<K> Engine<K> {
             qp_number: self.qp(qp).map_or(0, |qp| qp.number),
             ..entry
         };
-        if self.has_room_for(cq, 1) {
+        let has_room = self.has_room_for(cq, 1);
+        if has_room {
             let _ = self.try_publish(cq, &entry);
         }
+        has_room
     }
 
     fn try_publish(&mut self, cq: usize, entry: &CompletionEntry) -> Result<(), OutOfWindow> {

@@ -3,6 +3,7 @@
 use super::ethernet::{Ethernet, LONGEST, Mac};
 use super::faults::{Faults, Plan};
 use super::udp::Udp;
+use crate::connection::is_mtu;
 use crate::engine::Engine;
 use crate::packet::{self, Route};
 use rustix::event::PollFlags;
@@ -17,12 +18,17 @@ use std::path::PathBuf;
 const MOST_PACKETS: u32 = 64;
 /// How it is called.
 const USAGE: &str = "expected [--udp ADDRESS [--expose] \
-                     | --ethernet SOCKET --other SOCKET --mac MAC --address ADDRESS] \
+                     | --ethernet SOCKET --other SOCKET --mac MAC --address ADDRESS] [--mtu BYTES] \
                      [--faults SEED,LOSS,REPEAT,DAMAGE,REORDER]";
+/// What is wrong with `--mtu`.
+const USAGE_MTU: &str = "--mtu: expected 256, 512, 1024, 2048 or 4096";
+/// What fits into all Ethernet frames.
+const LEAST_MTU: u32 = 1024;
 
 /// A wire to other adapters (see the module).
 pub struct Port {
     socket: Socket,
+    mtu: u32,
     faults: Option<Faults<Ipv4Addr>>,
     packet: Vec<u8>,
     buffer: Box<[u8; LONGEST]>,
@@ -39,7 +45,7 @@ impl Port {
     /// # Errors
     /// They are wrong, or the address cannot be used.
     pub fn from_arguments(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, Box<dyn Error>> {
-        let (mut udp, mut is_exposed, mut faults) = (None, false, None);
+        let (mut udp, mut is_exposed, mut faults, mut mtu) = (None, false, None, LEAST_MTU);
         let [mut ethernet, mut other] = [const { None::<PathBuf> }; 2];
         let [mut mac, mut address] = [const { None::<String> }; 2];
         let mut arguments = arguments.into_iter();
@@ -53,6 +59,7 @@ impl Port {
                 "--other" => other = Some(value()?.into()),
                 "--mac" => mac = Some(text(value()?)?),
                 "--address" => address = Some(text(value()?)?),
+                "--mtu" => mtu = text(value()?)?.parse::<u32>().ok().filter(|mtu| is_mtu(*mtu)).ok_or(USAGE_MTU)?,
                 "--faults" => faults = Some(text(value()?)?.parse::<Plan>()?),
                 "--expose" => is_exposed = true,
                 _ => return Err(wrong().into()),
@@ -69,7 +76,12 @@ impl Port {
             _ => return Err(USAGE.into()),
         };
         let (packet, buffer) = (Vec::with_capacity(LONGEST), Box::new([0; LONGEST]));
-        Ok(Some(Self { socket, faults: faults.map(Faults::new), packet, buffer }))
+        Ok(Some(Self { socket, mtu, faults: faults.map(Faults::new), packet, buffer }))
+    }
+
+    /// Bytes of payload of the longest packet.
+    pub const fn mtu(&self) -> u32 {
+        self.mtu
     }
 
     /// What to wait for: a packet, and where something waits for a place in the socket, a place.
@@ -83,7 +95,7 @@ impl Port {
     /// # Errors
     /// The socket has ended.
     pub fn serve<K>(&mut self, engine: &mut Engine<K>, now: u64) -> Result<u32, Errno> {
-        let Self { socket, faults, packet, buffer } = self;
+        let Self { socket, faults, packet, buffer, .. } = self;
         let mut count = u32::from(engine.next_timer().is_some_and(|timer| timer <= now));
         for _ in 0..MOST_PACKETS {
             let Some((route, bytes)) = socket.receive(buffer)? else { break };

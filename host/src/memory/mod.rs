@@ -33,6 +33,7 @@ mod submitted;
 pub(crate) use bias::register as register_barrier;
 pub use heap::{FarHeap, Heap};
 pub use hook::{MemoryChange, MemoryEvent, MemoryHook};
+pub use ranges::Ranges;
 pub(crate) use record::Record;
 pub(crate) use submitted::Submitted;
 
@@ -47,7 +48,6 @@ use hamr_comm::abi::section::Section;
 use hamr_comm::abi::window::{CopyError, STREAMED, Words};
 use hamr_comm::migrate::NamedBuffer;
 use hamr_comm::{BufferPtr, Element};
-use ranges::Ranges;
 use record::{LIVE, freed};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Which ranges of the heap are free: best fit, in a number of steps that grows with the logarithm of the holes.
+//! Which ranges of a heap are free: best fit, in a number of steps that grows with the logarithm of the holes.
 //!
 //! A hole has an entry by its end, where neighbours are found, and one by its length, where room is. Allocating from
 //! the front of a hole leaves its end, and with it the first entry, in place. The last hole, which changes most, has
@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-pub(super) struct Ranges {
+/// Ranges of a heap that are free (see the module).
+pub struct Ranges {
     /// Where a hole begins, by where it ends. No two touch.
     starts: BTreeMap<u64, u64>,
     /// Length and start of each.
@@ -18,12 +19,12 @@ pub(super) struct Ranges {
 
 impl Ranges {
     /// All of `0..len` is free.
-    pub(super) const fn new(len: u64) -> Self {
+    pub const fn new(len: u64) -> Self {
         Self { starts: BTreeMap::new(), lengths: BTreeSet::new(), last: 0..len }
     }
 
     /// The front of the shortest hole of at least `len` bytes, more than none; of several that of the first.
-    pub(super) fn allocate(&mut self, len: u64) -> Option<Range<u64>> {
+    pub fn allocate(&mut self, len: u64) -> Option<Range<u64>> {
         let last = self.last.end - self.last.start;
         let found = self.lengths.range((len, 0)..).next().copied();
         let Some((has, start)) = found.filter(|(has, _)| last < len || *has <= last) else {
@@ -44,8 +45,14 @@ impl Ranges {
         Some(taken)
     }
 
+    /// Bytes of the longest hole.
+    pub fn longest(&self) -> u64 {
+        let longest = self.lengths.last().map_or(0, |(len, _)| *len);
+        longest.max(self.last.end - self.last.start)
+    }
+
     /// Gives a range back that [`Self::allocate`] gave.
-    pub(super) fn free(&mut self, range: Range<u64>) {
+    pub fn free(&mut self, range: Range<u64>) {
         let mut hole = range.clone();
         if let Some(start) = self.starts.remove(&range.start) {
             self.lengths.remove(&(range.start - start, start));

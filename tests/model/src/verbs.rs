@@ -8,6 +8,7 @@ use crate::Model;
 use crate::sleep::{End, Steps, Unfenced};
 use hamr_comm::am::FencedNotifier;
 use hamr_shared_abi::sync::{AtomicU32, Coherent, Order, Ordering};
+use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 
@@ -105,4 +106,36 @@ fn without_the_rounds_behind_the_odd_value_a_request_is_lost() {
     let cases = vec![(1, User::Handler, Steps::NoLastPoll)];
     Model::new("verbs: no round behind the odd value", cases, run::<Coherent, Coherent, Coherent, Coherent>)
         .breaks(FOR_EVER);
+}
+
+/// A handler that opens a region, and its host that deregisters it and uses its memory again (abi §16.2): H1 is the
+/// device's fence, H2 the host's.
+fn reuse<Device: Order, Host: Order>(_: ()) {
+    let (is_live, handles) = (Arc::new(AtomicU32::new(1)), Arc::new(AtomicU32::new(0)));
+    let memory = Arc::new(UnsafeCell::new(()));
+    let device = {
+        let (is_live, handles, memory) = (is_live.clone(), handles.clone(), memory.clone());
+        thread::spawn(move || {
+            handles.store(1, Ordering::Release);
+            Device::full();
+            if is_live.load(Ordering::Acquire) == 1 {
+                memory.with_mut(|_| ());
+            }
+            handles.store(0, Ordering::Release);
+        })
+    };
+    is_live.store(0, Ordering::Release);
+    Host::full();
+    if handles.load(Ordering::Acquire) == 0 {
+        memory.with_mut(|_| ());
+    }
+    device.join().expect("it ends");
+}
+
+#[test]
+fn memory_of_a_region_is_not_used_again_while_a_handler_has_it_open() {
+    Model::new("verbs: a region's memory", vec![()], reuse::<Coherent, Coherent>).holds();
+    let both = "Concurrent write accesses";
+    Model::new("verbs: no fence of a handler", vec![()], reuse::<Unfenced, Coherent>).breaks(both);
+    Model::new("verbs: no fence of the host", vec![()], reuse::<Coherent, Unfenced>).breaks(both);
 }

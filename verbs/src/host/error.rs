@@ -60,6 +60,9 @@ pub enum FabricError {
     /// The adapter did not answer in time, and was ended.
     #[error("the adapter did not answer in time")]
     Late,
+    /// This process is a copy of the one that opened it.
+    #[error("another process opened it: a copy of that has no adapter")]
+    AnotherProcess,
     /// The adapter has ended.
     #[error("the adapter has ended, or the device's epoch has")]
     Lost,

@@ -20,24 +20,26 @@ mod adapter;
 pub(crate) mod commands;
 mod error;
 mod objects;
+mod region;
 mod remote;
 
 pub use error::FabricError;
+pub use region::Region;
 pub use remote::{Endpoint, Path, Wire};
 
-use crate::ids::{CqId, MrId, Name, QpId, Remote, SrqId};
+use crate::ids::{CqId, Name, QpId, SrqId};
 use crate::wire::{
     ARENA, Access, CQ_CI, Command, FABRIC_EPOCH, FABRIC_STATE, FabricState, Kind, LINE, MAGIC, MAX_LOG2, Object,
     QpType, RemoteEnd, Reply, SQ_CI, SectionHead, Verb, word_of,
 };
 use adapter::{Adapter, Start};
 use hamr::Node;
-use hamr::side::{Closer, SideEnds, lock_within};
+use hamr::side::{Closer, Ranges, SideEnds, lock_within};
 use hamr_comm::abi::ids::NodeId;
 use hamr_comm::abi::window::{Shared, Window};
 use objects::{Ends, Place};
 use std::format;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::ops::Range;
 use std::string::ToString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -274,8 +276,9 @@ impl Fabric {
     /// The adapter's process.
     ///
     /// # Errors
-    /// It was ended.
+    /// It was ended; [`FabricError::AnotherProcess`].
     pub fn process(&self) -> Result<u32, FabricError> {
+        self.0.check_here()?;
         let adapter = self.0.adapter.get().filter(|_| !self.0.is_closed());
         adapter.map(Adapter::id).ok_or(FabricError::Lost)
     }
@@ -302,6 +305,10 @@ impl Inner {
         std::process::id() == self.owner
     }
 
+    fn check_here(&self) -> Result<(), FabricError> {
+        if self.is_here() { Ok(()) } else { Err(FabricError::AnotherProcess) }
+    }
+
     fn region(&self, bytes: u64, access: Access, limit: Duration) -> Result<(Name, Object), FabricError> {
         // Before memory is taken for it.
         if !access.is_valid() {
@@ -309,8 +316,8 @@ impl Inner {
         }
         self.create((Kind::REGION, bytes), limit, |ends, base| {
             // The address is the place, so that both are equal modulo any alignment.
-            let key = (ends.keys.hash_one((base.index, base.generation)) as u32) << 8;
-            Ok(Object { len: bytes, iova: base.off, lkey: key | u32::from(base.index), access, ..base })
+            let lkey = ends.key(base.index, base.generation);
+            Ok(Object { len: bytes, iova: base.off, lkey, access, ..base })
         })
     }
 
@@ -393,9 +400,7 @@ impl Inner {
     }
 
     fn lock(&self, limit: Duration) -> Result<MutexGuard<'_, Option<Ends>>, FabricError> {
-        if !self.is_here() {
-            return Err(FabricError::Lost);
-        }
+        self.check_here()?;
         lock_within(&self.ends, limit).ok_or(FabricError::Late)
     }
 
@@ -420,9 +425,11 @@ impl Inner {
         let started = Adapter::start(program, wire, &start)?;
         let adapter = self.adapter.get_or_init(|| started);
         let (node, epoch) = (node.0, epoch.0 as u16);
-        let (used, is_attached, address) = (ARENA, false, wire.address());
-        let (places, keys) = (Vec::new(), RandomState::new());
-        *ends = Some(Ends { section, device, off, node, epoch, address, is_attached, used, places, keys });
+        let (is_attached, address) = (false, wire.address());
+        let (places, keys, mut free) = (Vec::new(), RandomState::new(), Ranges::new(len));
+        // The front of the section; one that is not longer has no arena.
+        free.allocate(ARENA);
+        *ends = Some(Ends { section, device, off, node, epoch, address, is_attached, free, places, keys });
         drop(ends);
         let this = self.clone();
         let watch = move || {
@@ -532,66 +539,5 @@ impl Closer for Inner {
 
     fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
-    }
-}
-
-/// Registered memory. It stays until it is deregistered, or as long as its adapter.
-pub struct Region {
-    inner: Arc<Inner>,
-    id: MrId,
-    object: Object,
-}
-
-impl Region {
-    /// Its name, for handlers.
-    pub fn id(&self) -> MrId {
-        self.id
-    }
-
-    /// Its byte `at`, for the requests of peers.
-    pub fn remote(&self, at: u64) -> Remote {
-        Remote { addr: self.object.iova, rkey: self.object.lkey }.at(at)
-    }
-
-    /// Ends the region: when this returns, no adapter accesses it any more, and handlers find it stale. Its memory is
-    /// not used for another one in this epoch, because a handler may be about to copy.
-    ///
-    /// # Errors
-    /// Its adapter is closed.
-    pub fn deregister(self) -> Result<(), FabricError> {
-        self.inner.destroy(Kind::REGION, self.id.name())
-    }
-
-    /// Copies bytes in. It has no order with messages.
-    ///
-    /// # Errors
-    /// They leave the region; handlers view it; its adapter is closed.
-    pub fn put(&self, at: u64, from: &[u8]) -> Result<(), FabricError> {
-        if self.object.access.has(Access::VIEW) {
-            return Err(FabricError::Viewed);
-        }
-        self.access(at, from.len(), |section, off| Ok(section.write_bytes(off, from)?))
-    }
-
-    /// Copies bytes out, likewise: also of a region that a handler has a view of, and may be writing.
-    ///
-    /// # Errors
-    /// They leave the region; its adapter is closed.
-    pub fn get(&self, at: u64, to: &mut [u8]) -> Result<(), FabricError> {
-        self.access(at, to.len(), |section, off| Ok(section.read_bytes(off, to)?))
-    }
-
-    fn access(
-        &self,
-        at: u64,
-        len: usize,
-        copy: impl FnOnce(&Window<Shared>, u64) -> Result<(), FabricError>,
-    ) -> Result<(), FabricError> {
-        let wanted = at.saturating_add(len as u64);
-        if wanted > self.object.len {
-            return Err(FabricError::Limit { what: "bytes of the region", most: self.object.len, wanted });
-        }
-        let ends = self.inner.lock(LIMIT)?;
-        copy(&ends.as_ref().ok_or(FabricError::Lost)?.section, self.object.off + at)
     }
 }

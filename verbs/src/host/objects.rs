@@ -2,12 +2,14 @@
 
 use super::FabricError;
 use crate::ids::Name;
-use crate::wire::{ARENA, FABRIC_STATE, FabricState, Kind, LINE, Object, Reply, WORD};
+use crate::wire::{ARENA, Access, FABRIC_STATE, FabricState, Kind, LINE, Object, REGION_HANDLES, Reply, WORD, word_of};
+use hamr::side::Ranges;
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
 use rustix::net::SendFlags;
-use std::hash::RandomState;
+use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
+use std::sync::atomic::{Ordering, fence};
 use std::vec::Vec;
 use zerocopy::IntoBytes;
 
@@ -23,42 +25,74 @@ pub(super) struct Ends {
     pub(super) address: Option<Ipv4Addr>,
     /// Handlers were told that it serves.
     pub(super) is_attached: bool,
-    /// Arena that is used.
-    pub(super) used: u64,
+    /// What of the section nothing uses.
+    pub(super) free: Ranges,
     /// Objects by kind, index and generation.
     pub(super) places: Vec<Place>,
     pub(super) keys: RandomState,
 }
 
-/// A place for objects. The memory of one that was destroyed is used again for one of its kind and index only, so that
-/// it has another tag; that of a region, which has no tags, not in this epoch: handlers may copy or view it.
+/// A place for objects. The ring of one that was destroyed is used again for one of its kind and index only, so that it
+/// has another tag. The memory of a region has no tags: it is free when no handle of it is open, and in this epoch never if
+/// handlers may have viewed it.
 pub(super) struct Place {
     pub(super) object: Object,
+    /// What it has of the arena, 0 bytes of which are none.
     pub(super) bytes: u64,
     pub(super) is_live: bool,
 }
 
+impl Place {
+    /// May there be another object in it?
+    fn is_left(&self) -> bool {
+        !self.is_live && self.object.generation < u16::MAX
+    }
+}
+
 impl Ends {
-    /// Takes so many bytes of the arena.
-    pub(super) fn take(&mut self, bytes: u64) -> Result<u64, FabricError> {
-        let has = self.section.len();
-        let end =
-            self.used.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(LINE)).filter(|end| *end <= has);
-        let wanted = self.used.saturating_add(bytes).saturating_sub(ARENA);
-        let limit = FabricError::Limit { what: "bytes (Options::verbs)", most: has.saturating_sub(ARENA), wanted };
-        Ok(std::mem::replace(&mut self.used, end.ok_or(limit)?))
+    /// Takes so many bytes of the arena, none of none.
+    fn take(&mut self, bytes: u64) -> Result<u64, FabricError> {
+        if bytes == 0 {
+            return Ok(ARENA);
+        }
+        let range = bytes.checked_next_multiple_of(LINE).and_then(|len| self.free.allocate(len));
+        let all = self.section.len().saturating_sub(ARENA);
+        let (what, most) = if bytes > all {
+            ("bytes (Options::verbs)", all)
+        } else {
+            ("bytes that are free in one piece (Options::verbs)", self.free.longest())
+        };
+        range.map(|range| range.start).ok_or(FabricError::Limit { what, most, wanted: bytes })
+    }
+
+    /// Frees the memory of regions that were destroyed and that no handler has open. The adapter has said that it does
+    /// not access them any more, and handlers find none there.
+    fn free_regions(&mut self) -> Result<(), FabricError> {
+        // H2, whose partner is H1 at the device.
+        fence(Ordering::SeqCst);
+        for place in self.places.iter_mut().filter(|place| place.object.kind == Kind::REGION && place.bytes != 0) {
+            let handles = self.section.word(word_of(REGION_HANDLES, place.object.index))?;
+            // A view goes on behind its handle.
+            let is_viewed = place.object.access.has(Access::VIEW);
+            if place.is_left() && !is_viewed && handles.observe() == 0 {
+                let bytes = std::mem::take(&mut place.bytes).next_multiple_of(LINE);
+                self.free.free(place.object.off..place.object.off + bytes);
+            }
+        }
+        Ok(())
     }
 
     /// The place of a new object over so many zeros, which is not live yet: its kind, index, generation and memory are
     /// set.
     pub(super) fn place(&mut self, kind: Kind, bytes: u64) -> Result<usize, FabricError> {
+        self.free_regions()?;
         let of_kind = self.places.iter().filter(|place| place.object.kind == kind).count();
-        let can_be_next =
-            |place: &Place| place.object.kind == kind && !place.is_live && place.object.generation < u16::MAX;
+        let can_be_next = |place: &Place| place.object.kind == kind && place.is_left();
         let has_memory = |place: &Place| can_be_next(place) && place.bytes == bytes && kind != Kind::REGION;
+        let has_none = |place: &Place| can_be_next(place) && (place.bytes == 0 || kind != Kind::REGION);
         let is_full = of_kind >= usize::from(kind.most());
         let same = self.places.iter().position(has_memory);
-        let former = same.or_else(|| self.places.iter().position(can_be_next).filter(|_| is_full));
+        let former = same.or_else(|| self.places.iter().position(has_none).filter(|_| is_full));
         if former.is_none() && is_full {
             let most = u64::from(kind.most());
             return Err(FabricError::Limit { what: "objects of a kind", most, wanted: most + 1 });
@@ -78,6 +112,16 @@ impl Ends {
             None => self.places.push(place),
         }
         Ok(at)
+    }
+
+    /// The key of a region, which begins random, and is another one in each generation: what names an earlier one is
+    /// refused.
+    pub(super) fn key(&self, index: u16, generation: u16) -> u32 {
+        let half = |of: u32, round: u32| self.keys.hash_one((index, round, of)) as u32 & 0xFFF;
+        let begin = (u32::from(generation) >> 12, u32::from(generation) & 0xFFF);
+        // Rounds of a Feistel cipher: no two numbers of 24 bits become one.
+        let (left, right) = (0..4).fold(begin, |(left, right), round| (right, left ^ half(right, round)));
+        (left << 12 | right) << 8 | u32::from(index)
     }
 
     /// The place of a live object.

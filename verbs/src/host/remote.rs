@@ -40,6 +40,9 @@ pub enum Wire {
         mac: [u8; 6],
         /// Its IPv4 address there.
         address: Ipv4Addr,
+        /// Bytes of payload of the longest packet that both ends of the Ethernet take: 1024 for frames of 1500 bytes, 4096 for
+        /// those of 4200.
+        mtu: u16,
         /// As [`Self::Udp`] has them.
         faults: Option<String>,
     },
@@ -59,15 +62,32 @@ impl Wire {
                 let exposed = is_exposed.then(|| "--expose".into());
                 (["--udp".into(), address.to_string().into()].into_iter().chain(exposed).collect(), faults)
             }
-            Self::Ethernet { socket, other, mac: [a, b, c, d, e, f], address, faults } => {
+            Self::Ethernet { socket, other, mac: [a, b, c, d, e, f], address, faults, .. } => {
                 let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
                 let sockets = ["--ethernet".into(), socket.into(), "--other".into(), other.into()];
                 let addresses = ["--mac".into(), mac.into(), "--address".into(), address.to_string().into()];
                 ([sockets, addresses].concat(), faults)
             }
         };
+        arguments.extend(["--mtu".into(), self.mtu().to_string().into()]);
         arguments.extend(faults.iter().flat_map(|faults| ["--faults".into(), faults.into()]));
         arguments
+    }
+
+    /// Bytes of payload of the longest packet, and so of the longest datagram (`active_mtu` of `ibv_query_port`): over UDP
+    /// 4096 between programs of this machine, else what fits into all Ethernet frames.
+    pub fn mtu(&self) -> u16 {
+        match self {
+            Self::Own => 4096,
+            Self::Udp { address, .. } => {
+                if address.is_loopback() {
+                    4096
+                } else {
+                    1024
+                }
+            }
+            Self::Ethernet { mtu, .. } => *mtu,
+        }
     }
 
     pub(super) fn address(&self) -> Option<Ipv4Addr> {

@@ -54,6 +54,9 @@ pub const FABRIC_STATE: u64 = 0x40;
 pub const FABRIC_EPOCH: u64 = 0x44;
 /// Device: entries taken from each completion queue.
 pub const CQ_CI: u64 = 0x1000;
+/// Device: handles of each region that its handlers have open. The memory of one that was deregistered is used again when
+/// there is none.
+pub const REGION_HANDLES: u64 = 0x1400;
 /// Adapter: 1 as long as it serves.
 pub const HCA_STATE: u64 = 0x2000;
 /// Adapter: the epoch that it serves.

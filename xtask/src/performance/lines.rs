@@ -165,11 +165,14 @@ pub(super) const COUNTS: [&str; 16] = [
     "gas_serve",
 ];
 
+/// The row beside UCX's puts.
+pub(super) const VERBS: &str = "verbs_rate_8";
+
 /// The rows of `hamr bench` that the page and the charts need, each once.
 pub(super) fn rows() -> Vec<&'static str> {
     let calls = FLOORS.iter().chain(&CALLS).chain(&PIPELINES).chain(&TRANSFERS);
     let lines = calls.chain(&TASKS).chain(&GASNET).chain(&NETWORK);
-    let mut names = vec!["call_single", "call_window"];
+    let mut names = vec!["call_single", "call_window", VERBS];
     names.extend(lines.map(|(_, name, _)| *name));
     once(names)
 }

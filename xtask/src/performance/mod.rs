@@ -38,6 +38,9 @@ const ATTEMPTS: usize = 3;
 const MACHINES: [&str; 3] = ["x86_64", "aarch64", "riscv64"];
 const MACHINE_ROWS: &str = "start,call_empty,call_empty_vs_shm";
 
+/// What rows of verbs start, beside the program that measures.
+const ADAPTER: [&str; 5] = ["build", "--quiet", "--release", "--package", "hamr-hca"];
+
 /// Measures, unless `--redraw`; then writes the page.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let folder = crate::root().join("docs/performance");
@@ -75,6 +78,7 @@ fn measure(launches: usize) -> Result<Data, Error> {
     let target = hamr_qemu::folders().first().cloned().unwrap_or_else(|| crate::root().join("target/hamr"));
     let rivals = Rivals::prepare(&target, cpus);
     let mut data = Data::new(launches);
+    child::capture(child::cargo().args(ADAPTER), LIMIT)?;
     let calls = Calls::prepare(&target, cpus);
     for what in rivals.missing.iter().chain(&calls.missing) {
         println!("left out: {what}");

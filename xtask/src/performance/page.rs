@@ -2,7 +2,7 @@
 //! `<!-- begin NAME -->` and `<!-- end NAME -->`.
 
 use super::data::{Data, Figure};
-use super::lines::{CALLS, COUNTS, FLOORS, GASNET, Line, NETWORK, PIPELINES, PROGRAMS, TASKS, TRANSFERS};
+use super::lines::{CALLS, COUNTS, FLOORS, GASNET, Line, NETWORK, PIPELINES, PROGRAMS, TASKS, TRANSFERS, VERBS};
 use super::network;
 use crate::Error;
 use serde_json::{Value, json};
@@ -10,12 +10,14 @@ use serde_json::{Value, json};
 /// Columns of a paragraph.
 const WIDTH: usize = 140;
 /// The files that have such parts.
-pub(super) const PAGES: [&str; 2] = ["docs/performance.md", "README.md"];
+pub(super) const PAGES: [&str; 3] = ["docs/performance.md", "docs/verbs.md", "README.md"];
+/// What the rate of verbs is to be beside that of UCX's puts.
+const TIMES_UCX: f64 = 1.2;
 
 /// Makes a part.
 type Part = fn(&Data) -> String;
 
-const PARTS: [(&str, Part); 15] = [
+const PARTS: [(&str, Part); 16] = [
     ("machine", machine),
     ("floors", |data| table(data, &FLOORS)),
     ("calls", |data| table(data, &CALLS)),
@@ -28,6 +30,7 @@ const PARTS: [(&str, Part); 15] = [
     ("network", |data| table(data, &NETWORK)),
     ("network systems", network::table),
     ("systems", systems),
+    ("verbs", verbs),
     ("instructions", instructions),
     ("machines", machines),
     ("summary", summary),
@@ -195,6 +198,22 @@ fn systems(data: &Data) -> String {
     text
 }
 
+/// The rate of verbs beside that of puts of UCX, between the same processors in the same minute.
+fn verbs(data: &Data) -> String {
+    let mut text = String::new();
+    for spell in ["near", "far"] {
+        let ours = find(data, spell, VERBS, None).and_then(|row| row.value());
+        let puts = data.system("UCX", "put", spell).into_iter().next().map(|(_, rate)| rate);
+        let Some((ours, puts)) = ours.zip(puts) else { continue };
+        let ratio = beside_goal(ours / puts, Some((false, TIMES_UCX)));
+        text += &format!("| {spell} | {:.1} | {:.1} | {ratio} |\n", ours / 1e6, puts / 1e6);
+    }
+    if text.is_empty() {
+        return "Not measured yet by `cargo xtask performance`.\n".into();
+    }
+    format!("| spell | `verbs_rate_8`, M/s | UCX, `ucp_put_bw` of 8 bytes, M/s | ratio |\n|---|---|---|---|\n{text}")
+}
+
 fn instructions(data: &Data) -> String {
     let shown = data.instructions().filter(|(name, _)| COUNTS.contains(name));
     let counts: Vec<String> = shown.map(|(name, count)| format!("`{name}` {count:.0}")).collect();
@@ -318,6 +337,17 @@ mod tests {
     fn a_line_without_a_figure_is_named() {
         let empty = empty_lines(&data());
         assert!(empty.contains(&"`call_32b`".to_owned()) && !empty.contains(&"`call_empty`".to_owned()), "{empty:?}");
+    }
+
+    #[test]
+    fn the_rate_of_verbs_is_beside_that_of_puts() {
+        let mut data = data();
+        assert_eq!(verbs(&data), "Not measured yet by `cargo xtask performance`.\n");
+        data.add_line(r#"{"name":"verbs_rate_8","device":"shm","spell":"near","in flight":64,"rate":12e6}"#)
+            .expect("a row");
+        let puts = crate::performance::rivals::Value { system: "UCX", what: "put", number: 8, value: 8e6 };
+        data.add_system(&puts, "near");
+        assert!(verbs(&data).ends_with("| near | 12.0 | 8.0 | 1.50 (≥1.2) |\n"), "{}", verbs(&data));
     }
 
     #[test]

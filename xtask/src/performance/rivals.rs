@@ -22,6 +22,8 @@ const WINDOWS: [usize; 4] = [1, 4, 16, 64];
 /// The transports within one machine, as OpenMPI's arguments and UCX's variables.
 const SHARED_MPI: [&str; 3] = ["--mca", "btl", "self,vader"];
 const SHARED_UCX: [(&str, &str); 1] = [("UCX_TLS", "posix,self")];
+/// The last column that `ucx_perftest` prints: messages per second, over all.
+const OVERALL_RATE: usize = 7;
 /// Ports by which UCX's two sides find each other begin here, below those that the system lends.
 const PORTS: u16 = 20_000;
 
@@ -29,7 +31,8 @@ const PORTS: u16 = 20_000;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Value {
     pub(super) system: &'static str,
-    /// `size` in bytes, of a round trip in nanoseconds; or `window`, of messages per second.
+    /// `size` in bytes, of a round trip in nanoseconds; `window`, of messages per second; or `put`, bytes of each, of puts
+    /// per second.
     pub(super) what: &'static str,
     pub(super) number: usize,
     pub(super) value: f64,
@@ -130,10 +133,10 @@ impl Rivals {
 
     /// The number of UCX's measurements.
     pub(super) fn ucx_tests(&self) -> usize {
-        if self.root.is_dir() { SIZES.len() + WINDOWS.len() } else { 0 }
+        if self.root.is_dir() { SIZES.len() + WINDOWS.len() + 1 } else { 0 }
     }
 
-    /// One measurement of UCX's active messages: each takes as long as a spell may last.
+    /// One measurement of UCX, of its active messages or of puts: each takes as long as a spell may last.
     pub(super) fn ucx(&self, which: usize) -> Result<Vec<Value>, crate::Error> {
         let value = match (SIZES.get(which), WINDOWS.get(which.wrapping_sub(SIZES.len()))) {
             (Some(&number), _) => {
@@ -148,7 +151,13 @@ impl Rivals {
                 let value = 1e6 / column(&self.ucx_once(&test, &SHARED_UCX)?, 1);
                 Value { system: "UCX", what: "window", number, value }
             }
-            (None, None) => return Ok(Vec::new()),
+            (None, None) => {
+                let number = 8;
+                let test = ["-t", "ucp_put_bw", "-n", "1000000", "-w", "2000", "-s", "8"];
+                // A put takes few of the microseconds' thousandths that the median has, so the rate is that over all.
+                let value = column(&self.ucx_once(&test, &SHARED_UCX)?, OVERALL_RATE);
+                Value { system: "UCX", what: "put", number, value }
+            }
         };
         Ok(Some(value).into_iter().filter(|value| value.value.is_finite()).collect())
     }
@@ -260,6 +269,7 @@ mod tests {
         assert_eq!(rows_of_mpi(text), [row("size", 8, 481.5), row("window", 64, 11_900_000.0)]);
         let text = "+---+\n|  x  |\n 20000 0.486 15.651 15.651 0.49 0.49 63893 63894\n| Message size: 8 |\n";
         assert_eq!((column(text, 0), column(text, 1)), (20_000.0, 0.486));
+        assert_eq!(column(text, OVERALL_RATE), 63894.0);
         assert!(column("nothing", 1).is_nan());
     }
 }

@@ -89,6 +89,8 @@ Verbs (`hamr-hca perf`), requests of a device to an adapter on the host's proces
 - verbs_udp_8, a write and its acknowledgement over a UDP socket of the adapter to itself: as many bytes each way, by
   one thread
 - verbs_host_driven, verbs_write_8: the same posted by this program, on the device's processor
+- verbs_figure_5_send, verbs_figure_5_write, of all sizes, both if one is asked for by name: the same posted by this
+  program. With `--device qemu:…` the device is slower than its host, as that of paper 002
 - verbs_idle, processor time of an adapter without work: that time
 
 GASNet, two ranks that are threads: a message and its reply beside one line, with payload

@@ -220,6 +220,10 @@ fn measure(
     if device == SHM {
         verbs::measure(runtime, image, &growing, machine, table, wanted)?;
     }
+    // By its name, not with all rows: it takes long.
+    if verbs::FIGURE.iter().any(|row| wanted(row)) && !wanted("start") {
+        verbs::figure(runtime, device, &growing, machine, table)?;
+    }
     if device == SHM && wanted("xacc_run") {
         xacc::run(runtime, machine, table)?;
     }

@@ -18,7 +18,7 @@ enum By {
 }
 
 /// All rows, in the order of the table.
-const ALL: [(&str, By); 100] = [
+const ALL: [(&str, By); 102] = [
     ("start", By::Other),
     ("floor_tight", By::Calls),
     ("floor_paused", By::Calls),
@@ -119,6 +119,8 @@ const ALL: [(&str, By); 100] = [
     ("verbs_udp_8", By::Other),
     ("verbs_host_driven", By::Other),
     ("verbs_idle", By::Other),
+    (super::verbs::FIGURE[0], By::Other),
+    (super::verbs::FIGURE[1], By::Other),
 ];
 
 /// The names of all rows, in the order of the table.

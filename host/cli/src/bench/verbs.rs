@@ -40,6 +40,12 @@ const ACCESS: Access =
 const AWAKE: Duration = Duration::from_millis(20);
 /// How long an adapter without work is watched.
 const IDLE: Duration = Duration::from_secs(2);
+/// Figure 5 of paper 002: requests of a device beside the same of its host, which is on one processor or another.
+pub(crate) const FIGURE: [&str; 2] = ["verbs_figure_5_send", "verbs_figure_5_write"];
+const FIGURE_SIZES: [u32; 8] = [4, 64, 128, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
+/// Requests of a sample of it, of which that of bytes is this many.
+const FIGURE_TIMES: u32 = 400;
+const FIGURE_BYTES: u32 = 16 << 20;
 /// Rows beside two lines.
 const LATENCIES: [(&str, Opcode); 4] = [
     ("verbs_write_8", Opcode::WRITE),
@@ -62,9 +68,8 @@ pub(crate) fn measure(
     if !names.into_iter().any(wanted) {
         return Ok(());
     }
-    // A device that waits is not to have the processor of the adapter for long.
-    let options = Options { spin: Duration::from_micros(50), verbs: 48 << 20, ..options.clone() };
-    let open = |wire: &Wire| Device::open(runtime, &options, wire);
+    let options = of_verbs(options);
+    let open = |wire: &Wire| Device::open(runtime, super::SHM, &options, wire);
     let own = match open(&Wire::Own) {
         Ok(own) => own,
         // Asked for by name, not with all rows.
@@ -94,7 +99,7 @@ pub(crate) fn measure(
     drop(floors);
     drop(beside);
     if wanted("verbs_host_driven") {
-        let driven = Device::open(runtime, &Options { spin: AWAKE, ..options.clone() }, &Wire::Own)?;
+        let driven = Device::open(runtime, super::SHM, &Options { spin: AWAKE, ..options.clone() }, &Wire::Own)?;
         let how = own.rounds(Opcode::WRITE, 8, TIMES);
         let stopped = driven.stop()?;
         for _ in 0..REPETITIONS {
@@ -129,6 +134,40 @@ pub(crate) fn measure(
     Ok(())
 }
 
+/// A device that waits is not to have the processor of the adapter for long.
+fn of_verbs(options: &Options) -> Options {
+    Options { spin: Duration::from_micros(50), verbs: 48 << 20, ..options.clone() }
+}
+
+/// Adds the rows of [`FIGURE`].
+pub(crate) fn figure(
+    runtime: &Runtime,
+    device: &str,
+    options: &Options,
+    machine: &Machine,
+    table: &mut Table,
+) -> Result<(), BoxError> {
+    let options = of_verbs(options);
+    let own = Device::open(runtime, device, &options, &Wire::Own)?;
+    // Whose device it is does not matter: this program is in its place.
+    let driven = Device::open(runtime, super::SHM, &Options { spin: AWAKE, ..options }, &Wire::Own)?;
+    let stopped = driven.stop()?;
+    for _ in 0..REPETITIONS {
+        for (name, opcode) in FIGURE.into_iter().zip([Opcode::SEND, Opcode::WRITE]) {
+            for bytes in FIGURE_SIZES {
+                let how = own.rounds(opcode, bytes, FIGURE_TIMES.min(FIGURE_BYTES / bytes));
+                let ns = driven.host_driven(machine, &how)?;
+                // Its adapter polls as long.
+                std::thread::sleep(2 * AWAKE);
+                let key = Key::new(name).size(bytes as usize);
+                table.add(key, &own.samples(&how)?, Some(Beside { what: "host-driven", ns: &ns }));
+            }
+        }
+    }
+    drop(stopped);
+    Ok(())
+}
+
 /// A device that does nothing until this is dropped.
 struct Stopped(Pid);
 
@@ -151,11 +190,11 @@ struct Device {
 }
 
 impl Device {
-    fn open(runtime: &Runtime, options: &Options, wire: &Wire) -> Result<Self, BoxError> {
-        let target = runtime.target(super::SHM)?.ok_or("expected a device that takes images")?;
+    fn open(runtime: &Runtime, device: &str, options: &Options, wire: &Wire) -> Result<Self, BoxError> {
+        let target = runtime.target(device)?.ok_or("expected a device that takes images")?;
         // By `module` also the image: `find` would take what HAMR_IMAGE names.
         let image = Image::file(Image::module(IMAGE)?.resolve(&target)?.path)?;
-        let node = runtime.open_with(super::SHM, image, options.clone())?;
+        let node = runtime.open_with(device, image, options.clone())?;
         let fabric = Fabric::open_with(&node, wire)?;
         let region = fabric.region(32 << 20, ACCESS)?;
         let connected = || -> Result<_, BoxError> {
