@@ -24,7 +24,6 @@
 //!         about: "What it is for",
 //!         version: env!("CARGO_PKG_VERSION"),
 //!         image: "my-image",
-//!         optional: &[],
 //!         runtime: hamr::Runtime::new,   // or a function that also registers launchers of one's own
 //!     })
 //! }
@@ -82,17 +81,8 @@ pub struct Tool {
     pub version: &'static str,
     /// The image that devices get without `--image`.
     pub image: &'static str,
-    /// Crates whose handlers an image may lack without a warning.
-    pub optional: &'static [&'static str],
     /// Makes the runtime, with the launchers that the tool offers.
     pub runtime: fn() -> Result<Runtime, Error>,
-}
-
-impl Tool {
-    /// Is an image to have this handler of the program's?
-    fn needs(&self, handler: &str) -> bool {
-        !self.optional.contains(&handlers::crate_of(handler))
-    }
 }
 
 /// Commands beyond the common ones.
@@ -492,21 +482,12 @@ impl Cli {
         Ok(node)
     }
 
-    /// The differences between host and image, but for handlers that the tool's images may lack.
-    fn warnings(&self, node: &Node) -> Vec<Warning> {
-        let counts = |warning: &Warning| match warning {
-            Warning::MissingHandler { handler, .. } => self.tool.needs(handler),
-            _ => true,
-        };
-        node.warnings().into_iter().filter(counts).collect()
-    }
-
     /// Prints the differences between host and image on standard error.
     fn warn(&self, node: &Node) {
         let device = node.handlers();
         let is_strange = |warning: &Warning| matches!(warning, Warning::MissingHandler { handler, .. } if !handlers::has_crate(&device, handler));
         // An unrelated image has no handler of a crate; that deserves one line and not forty.
-        let (strange, warnings): (Vec<_>, Vec<_>) = self.warnings(node).into_iter().partition(is_strange);
+        let (strange, warnings): (Vec<_>, Vec<_>) = node.warnings().into_iter().partition(is_strange);
         let names = strange.iter().filter_map(|warning| match warning {
             Warning::MissingHandler { handler, .. } => Some(*handler),
             _ => None,
@@ -636,7 +617,7 @@ mod tests {
     use super::*;
 
     fn tool() -> Tool {
-        Tool { name: "tool", about: "", version: "0", image: "none", optional: &[], runtime: Runtime::new }
+        Tool { name: "tool", about: "", version: "0", image: "none", runtime: Runtime::new }
     }
 
     fn failure(arguments: &[&str]) -> String {

@@ -16,15 +16,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 const BASES: [&str; 3] = ["origin/HEAD", "origin/main", "main"];
 
 /// Packages whose tests load images, or link libraries, which cargo does not see as dependencies.
-const LOADS: [(&str, &[&str]); 3] = [
+const LOADS: [(&str, &[&str]); 4] = [
     (
         "hamr-tests",
         &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-micro", "hamr-tests-microvm", "hamr-tests-module"],
     ),
     (
-        "hamr-cli",
+        "hamr-bench",
         &[
-            "hamr-device-fw-bench",
+            "hamr-bench-image",
             "hamr-device-fw-demo",
             "hamr-hca",
             "hamr-tests-image",
@@ -32,6 +32,7 @@ const LOADS: [(&str, &[&str]); 3] = [
             "hamr-verbs-image",
         ],
     ),
+    ("hamr-cli", &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-module"]),
     (RUNNER, &["hamr-gasnet"]),
 ];
 

@@ -1,5 +1,7 @@
-//! `hamr bench`: calls, transfers and their floors, in one run, on the same two processors,
-//! interleaved.
+//! `hamr-bench rows`: calls, transfers and their floors, in one run, on the same two processors,
+//! interleaved. The other commands are those of every tool (`hamr::cli`), with the image that is measured.
+//!
+//! May use: everything that it measures. No other package uses this one, and nothing that users install contains it.
 //!
 //! Each floor is measured within a millisecond of its row. Cache lines differ by a tenth in how
 //! fast they travel between processors. So each repetition uses other cache lines on both sides,
@@ -8,6 +10,9 @@
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
 //! `worlds`, `gas`, `xacc`, `growth`, `modules`, `verbs` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
 //! `machine` is what the figures belong to; `about` is the text of `--help`; `instructions` counts instead of measuring, by `callgrind`.
+
+// A stream that is closed or full must not end a program by a panic: `io::{print, note}`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod about;
 mod ahead;
@@ -39,12 +44,9 @@ mod ways;
 mod worlds;
 mod xacc;
 
-pub(crate) use about::ABOUT;
 use both_ends::both_ends;
-pub(crate) use instructions::counted_run;
-
 use floors::Gap;
-use hamr::cli::Global;
+use hamr::cli::{Cli, Commands, Failure, Global, Tool};
 use hamr::link::Protocol;
 use hamr::{Image, Node, Options, Runtime, WaitMode};
 use machine::Machine;
@@ -52,6 +54,7 @@ use row::Row;
 use rows::INSTRUCTIONS;
 use stats::{Spell, median};
 use std::io::Write;
+use std::process::ExitCode;
 use table::{Beside, Key, Table};
 
 /// Any error: the benchmark only prints it.
@@ -68,22 +71,57 @@ const HANDLERS: &str = "hamr_kernels::bench::";
 /// The device that other devices are compared with.
 const SHM: &str = "shm";
 
-/// Arguments of `hamr bench`.
-#[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Args {
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Measure calls and transfers, each beside what the machine allows
+    #[command(long_about = about::ABOUT)]
+    Rows(Args),
+}
+
+impl Commands for Command {
+    fn run(self, cli: &Cli) -> Result<(), Failure> {
+        let Self::Rows(args) = self;
+        rows_of(&args, cli.runtime(), &cli.image()?, &cli.global).map_err(|e| {
+            // Handled apart, because a reader that closed its end is no failure.
+            match e.downcast::<std::io::Error>() {
+                Ok(io) => Failure::from(*io),
+                Err(other) => Failure::new(other.to_string()),
+            }
+        })
+    }
+}
+
+#[derive(clap::Args)]
+struct Args {
     /// Only these rows, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    pub(crate) only: Vec<String>,
+    only: Vec<String>,
     /// Launches of the device
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) launches: u32,
+    launches: u32,
+}
+
+fn main() -> ExitCode {
+    // This program runs itself under callgrind; in that run only the counted calls may run.
+    match instructions::counted_run() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(_) => return ExitCode::from(2),
+    }
+    hamr::cli::main::<Command>(Tool {
+        name: "hamr-bench",
+        about: "Measures calls of a device",
+        version: env!("CARGO_PKG_VERSION"),
+        image: "hamr-bench-image",
+        runtime: Runtime::new,
+    })
 }
 
 /// Measures the rows that `args` selects and prints one line per row, and one for the machine.
 ///
 /// # Errors
 /// An unknown row, a device that does not start, a call that fails.
-pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global) -> Result<(), BoxError> {
+fn rows_of(args: &Args, runtime: &Runtime, image: &Image, global: &Global) -> Result<(), BoxError> {
     let Global { device, json, .. } = global;
     let json = *json;
     let all = || rows::names().chain([INSTRUCTIONS]);
@@ -102,7 +140,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
         let mut table = Table::default();
         for launch in 0..args.launches {
             if !json {
-                hamr::cli::note(format_args!("hamr: bench: launch {} of {}", launch + 1, args.launches));
+                hamr::cli::note(format_args!("hamr-bench: launch {} of {}", launch + 1, args.launches));
             }
             measure(runtime, image, global, &mut machine, &mut table, &wanted)?;
         }
@@ -133,7 +171,7 @@ fn say_what_is_built(device: &str, takes_image: bool, wanted: impl Fn(&str) -> b
     let further = rows.iter().filter(|(row, _, on_device)| *on_device && wanted(row));
     let further: Vec<String> = further.map(|(row, built, _)| format!("{built} for {row}")).collect();
     if !further.is_empty() {
-        hamr::cli::note(format_args!("hamr: bench: builds, where it is not built yet, {}", further.join(", ")));
+        hamr::cli::note(format_args!("hamr-bench: builds, where it is not built yet, {}", further.join(", ")));
     }
 }
 
@@ -200,7 +238,7 @@ fn measure(
         match runtime.open_with(SHM, image.clone(), options) {
             Ok(shm) => compare(&node, &shm, table)?,
             // An image file is made for one kind of device.
-            Err(e) => hamr::cli::note(format_args!("hamr: bench: call_empty_vs_shm skipped: {e}")),
+            Err(e) => hamr::cli::note(format_args!("hamr-bench: call_empty_vs_shm skipped: {e}")),
         }
     }
     gas::measure(image, machine, table, wanted)?;
@@ -275,7 +313,7 @@ fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
             }
         }
         Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
-        Err(why) => hamr::cli::note(format_args!("hamr: {INSTRUCTIONS} skipped: {why}")),
+        Err(why) => hamr::cli::note(format_args!("hamr-bench: {INSTRUCTIONS} skipped: {why}")),
     }
     Ok(())
 }
