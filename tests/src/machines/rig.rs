@@ -14,7 +14,7 @@ use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{Requester, SlotAccess, Slots};
-use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
+use hamr_comm::handshake::{HostHandshake, Offer, OfferState};
 use std::time::{Duration, Instant};
 
 /// A machine with its image and without the host library, as a foreign host would use it.
@@ -52,16 +52,7 @@ impl Rig {
         Self {
             link,
             handlers: image.handlers().expect("a table"),
-            offer: Offer {
-                plan,
-                node: NodeId(1),
-                features,
-                required: 0,
-                fingerprint: 0,
-                host_handlers: hamr_comm::registry::Table::EMPTY,
-                pid: 0,
-                idle_policy: IdlePolicy::default(),
-            },
+            offer: Offer { features, ..Offer::new(plan, NodeId(1)) },
         }
     }
 
