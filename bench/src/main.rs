@@ -9,7 +9,8 @@
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
 //! `worlds`, `gas`, `xacc`, `growth`, `modules`, `verbs` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
-//! `machine` is what the figures belong to; `about` is the text of `--help`; `instructions` counts instead of measuring, by `callgrind`.
+//! `machine` is what the figures belong to; `about` is the text of `--help`; `counts` counts instructions
+//! by `callgrind` instead of measuring, of the calls in `instructions` to the device in `manual`.
 
 // A stream that is closed or full must not end a program by a panic: `io::{print, note}`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -19,6 +20,7 @@ mod ahead;
 mod both_ends;
 mod callgrind;
 mod calls;
+mod counts;
 mod exchange;
 mod floors;
 mod gas;
@@ -28,6 +30,7 @@ mod growth;
 mod instructions;
 mod logging;
 mod machine;
+mod manual;
 mod modules;
 mod network;
 mod row;
@@ -147,7 +150,7 @@ fn rows_of(args: &Args, runtime: &Runtime, image: &Image, global: &Global) -> Re
         print(&machine, &table, device, json, &wanted)?;
     }
     if wanted(INSTRUCTIONS) {
-        print_instructions(device, json)?;
+        counts::print(device, json)?;
     }
     Ok(())
 }
@@ -281,39 +284,6 @@ fn print(
     for row in Row::all(table).iter().filter(|row| wanted(row.name())) {
         let line = if json { row.json(device).to_string() } else { row.text() };
         writeln!(out, "{line}")?;
-    }
-    Ok(())
-}
-
-fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
-    let goals = instructions::GOALS;
-    let mut out = std::io::stdout();
-    match instructions::count()? {
-        Ok(counts) if json => {
-            let ratio = (counts.host() / goals[0]).max(counts.device() / goals[1]);
-            let all: serde_json::Map<_, _> =
-                counts.rows().map(|(name, _, count)| (name.into(), count.into())).collect();
-            let line = serde_json::json!({
-                "name": INSTRUCTIONS, "device": device, "size": null, "gap_ns": null, "host": counts.host(),
-                "host_in_halves": counts.host_in_halves(), "device_side": counts.device(), "threads_2": counts.of_two_threads(), "gas_asks": counts.gas()[0], "gas_answers": counts.gas()[1],
-                "p99_ns": null,
-                "floor_ns": null, "goals": goals, "ratio": ratio, "counts": all,
-            });
-            writeln!(out, "{line}")?;
-        }
-        Ok(counts) => {
-            let (host, device) = (counts.host(), counts.device());
-            writeln!(
-                out,
-                "{INSTRUCTIONS:<24} host {host:.0}, device {device:.0} instructions (goals {}, {})",
-                goals[0], goals[1]
-            )?;
-            for (_, about, count) in counts.rows() {
-                writeln!(out, "  {about:<42} {count:>6.0}")?;
-            }
-        }
-        Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
-        Err(why) => hamr::cli::note(format_args!("hamr-bench: {INSTRUCTIONS} skipped: {why}")),
     }
     Ok(())
 }
