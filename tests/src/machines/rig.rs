@@ -34,19 +34,8 @@ impl Rig {
     pub(super) fn start_with(machine: &Machine, image: &ImageFile) -> Self {
         let plan = Plan { heap: 1 << 20, ..Plan::default() };
         let layout = Layout::plan(&plan).expect("allowed");
-        let request = LaunchRequest {
-            device: "garbage",
-            argument: "",
-            image: Some(image),
-            window_len: layout.window_len(),
-            heap_off: layout.heap().start,
-            host_memory: None,
-            drives: false,
-            has_side: false,
-            cpu: None,
-            start_deadline: devices::START_TIMEOUT,
-            silence: devices::START_TIMEOUT,
-        };
+        let request = LaunchRequest::new("garbage", layout.heap(), devices::START_TIMEOUT);
+        let request = LaunchRequest { image: Some(image), ..request };
         let link = QemuLauncher::machine(*machine).launch(&request).expect("starts");
         let features = feature::TICKETS | feature::DEADLINES;
         Self {
