@@ -71,6 +71,8 @@ const SAMPLES: u32 = 20;
 const REPETITIONS: usize = 32;
 /// Path of the handlers that are measured.
 const HANDLERS: &str = "hamr_kernels::bench::";
+/// Launches of the device, unless it is said how many.
+const LAUNCHES: u32 = 3;
 /// The device that other devices are compared with.
 const SHM: &str = "shm";
 
@@ -92,6 +94,10 @@ impl Commands for Command {
             }
         })
     }
+
+    fn welcome(cli: &Cli) -> Result<(), Failure> {
+        Self::Rows(Args { only: Vec::new(), launches: LAUNCHES }).run(cli)
+    }
 }
 
 #[derive(clap::Args)]
@@ -100,7 +106,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
     /// Launches of the device
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = LAUNCHES, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     launches: u32,
 }
 
@@ -113,7 +119,7 @@ fn main() -> ExitCode {
     }
     hamr::cli::main::<Command>(Tool {
         name: "hamr-bench",
-        about: "Measures calls of a device",
+        about: "Measures calls of a device. Without a command: all rows",
         version: env!("CARGO_PKG_VERSION"),
         image: "hamr-bench-image",
         runtime: Runtime::new,
