@@ -99,7 +99,7 @@ pub struct Poller<'s, K, F = Coherent> {
     #[cfg(feature = "tasks")]
     sent: usize,
     #[cfg(all(feature = "tasks", not(hamr_bare)))]
-    outgoing: crate::outgoing::Owned,
+    outgoing: crate::outgoing::threads::Owned,
     #[cfg(feature = "side")]
     side: Option<&'static crate::side::Side>,
 }

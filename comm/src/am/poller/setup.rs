@@ -99,7 +99,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             #[cfg(feature = "tasks")]
             sent: 0,
             #[cfg(all(feature = "tasks", not(hamr_bare)))]
-            outgoing: crate::outgoing::Owned::default(),
+            outgoing: crate::outgoing::threads::Owned::default(),
             #[cfg(feature = "side")]
             side,
         };
