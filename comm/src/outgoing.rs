@@ -9,16 +9,18 @@
 use crate::migrate::Encoder;
 use crate::task::wait::{Callee, Message, Target};
 use crate::why::NotSent;
-#[cfg(not(hamr_bare))]
-use alloc::sync::Arc;
-#[cfg(not(hamr_bare))]
-use core::cell::RefCell;
-#[cfg(not(hamr_bare))]
-use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::HandlerKey;
 #[cfg(all(feature = "tasks", feature = "world"))]
 use hamr_shared_abi::world::LANE_CHUNK;
+
+#[cfg(not(hamr_bare))]
+pub(crate) mod threads;
+
+#[cfg(all(feature = "tasks", not(hamr_bare)))]
+pub use threads::as_another;
+#[cfg(not(hamr_bare))]
+pub(crate) use threads::here;
 
 /// Handlers of the host that a device finds: the first of its table.
 const MOST_HANDLERS: usize = 128;
@@ -48,79 +50,10 @@ pub(crate) struct Outgoing {
 #[cfg(hamr_bare)]
 static HERE: Outgoing = Outgoing::new();
 
-#[cfg(not(hamr_bare))]
-std::thread_local! {
-    /// That of the device whose handlers the thread runs. It has no destructor, so it is there as long as the thread:
-    /// destructors of a thread that ends call devices, too. Who enters a device here leaves it.
-    static HERE: ManuallyDrop<RefCell<Option<Arc<Outgoing>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
-}
-
-/// That of one device, which has it wherever its handlers run. An image that is the only program of
-/// its machine has a static instead.
-#[cfg(not(hamr_bare))]
-pub(crate) struct Owned(Arc<Outgoing>);
-
-#[cfg(not(hamr_bare))]
-impl Default for Owned {
-    fn default() -> Self {
-        Self(Arc::new(Outgoing::new()))
-    }
-}
-
-#[cfg(not(hamr_bare))]
-impl Owned {
-    /// The handlers that this thread runs from now on are the device's.
-    pub(crate) fn enter_thread(&self) {
-        HERE.with(|here| here.replace(Some(self.0.clone())));
-    }
-}
-
-#[cfg(not(hamr_bare))]
-impl Drop for Owned {
-    fn drop(&mut self) {
-        HERE.with(|here| {
-            let is_mine = here.borrow().as_ref().is_some_and(|here| Arc::ptr_eq(here, &self.0));
-            if is_mine {
-                here.take();
-            }
-        });
-    }
-}
-
-/// Runs `f`, which runs handlers of a device. Behind it this thread runs those that it did before: a handler of
-/// another device may have called this one.
-#[cfg(all(feature = "tasks", not(hamr_bare)))]
-pub fn as_another<R>(f: impl FnOnce() -> R) -> R {
-    struct Before(Option<Arc<Outgoing>>);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            HERE.with(|here| here.replace(self.0.take()));
-        }
-    }
-    let _before = Before(HERE.with(|here| here.borrow().clone()));
-    f()
-}
-
-/// That of the device whose handlers this thread runs.
+/// That of the device whose handlers run.
+#[cfg(hamr_bare)]
 pub(crate) fn here<R>(f: impl FnOnce(&Outgoing) -> R) -> R {
-    #[cfg(hamr_bare)]
-    return f(&HERE);
-    #[cfg(not(hamr_bare))]
-    HERE.with(|here| {
-        let entered = here.borrow();
-        match &*entered {
-            Some(entered) => f(entered),
-            None => nowhere(f),
-        }
-    })
-}
-
-/// Tests run handlers without a device. Apart, since a task's stack has no room for it.
-#[cfg(not(hamr_bare))]
-#[cold]
-#[inline(never)]
-fn nowhere<R>(f: impl FnOnce(&Outgoing) -> R) -> R {
-    f(&Outgoing::new())
+    f(&HERE)
 }
 
 fn load(word: &AtomicU32) -> u32 {

@@ -9,6 +9,7 @@ use hamr_comm::abi::ids::RankId;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::registry::Table;
 use rustix::fd::OwnedFd;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,26 @@ pub struct LaunchRequest<'a> {
     pub start_deadline: Duration,
     /// As [`crate::Options::silence`].
     pub silence: Duration,
+}
+
+impl<'a> LaunchRequest<'a> {
+    /// For a device with this name, without an image, and a window which ends with this heap; `limit` is for its start and
+    /// its silence.
+    pub fn new(device: &'a str, heap: Range<u64>, limit: Duration) -> Self {
+        Self {
+            device,
+            argument: "",
+            image: None,
+            window_len: heap.end,
+            heap_off: heap.start,
+            host_memory: None,
+            drives: false,
+            has_side: false,
+            cpu: None,
+            start_deadline: limit,
+            silence: limit,
+        }
+    }
 }
 
 /// The place of a device in a world, for [`Launcher::launch_rank`].

@@ -441,19 +441,7 @@ mod tests {
         let own = std::env::current_exe().expect("a program");
         let program = Image::program(own, [""; 0]).expect("a program");
         let program = program.resolve(&crate::Target::hosted()).expect("it is one");
-        let request = LaunchRequest {
-            device: "sleeps",
-            argument: "",
-            image: Some(&program),
-            window_len: 4096,
-            heap_off: 4096,
-            host_memory: None,
-            drives: false,
-            has_side: false,
-            cpu: None,
-            start_deadline: SOON,
-            silence: SOON,
-        };
+        let request = LaunchRequest { image: Some(&program), ..LaunchRequest::new("sleeps", 4096..4096, SOON) };
         let (window, doorbells) = (Window::private(4096).share(), Arc::new(Doorbells::new().expect("descriptors")));
         let link = ProcessLink::start("sleeps", &request, window, doorbells, Memory::World, start);
         (link.expect("it starts"), asked, go)

@@ -1,4 +1,4 @@
-//! The handlers that `hamr bench` calls: empty calls of every size, and the raw ping-pongs that
+//! The handlers that `hamr-bench` calls: empty calls of every size, and the raw ping-pongs that
 //! calls are compared with.
 //!
 //! They are in the table of an image, or of a program of the tests, that says

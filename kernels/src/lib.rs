@@ -1,6 +1,6 @@
 //! Demo and benchmark handlers, written once and linked into host programs and images alike.
 //!
-//! Features: `device`, which images set, the bodies of handlers with `#[offload(device)]`; `bench`, the handlers of `hamr bench`.
+//! Features: `device`, which images set, the bodies of handlers with `#[offload(device)]`; `bench`, the handlers of `hamr-bench`.
 //!
 //! Who may depend on it: binaries and tests. No library of the workspace does.
 #![no_std]

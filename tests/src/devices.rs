@@ -11,6 +11,7 @@ use hamr::{
     Error, Features, Image, LaunchRequest, Launcher, Node, Options, Runtime, ShmLauncher, Target, WaitMode, World,
     WorldOptions,
 };
+use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_tests_kernels::variants::MARK;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,6 +26,22 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `qemu:riscv64` without supervisor mode, and what needs it.
 const MACHINE_MODE: Machine = Machine { name: "machine-mode", cpu: "rv64,h=false,s=false", ..Machine::RISCV64 };
+
+/// What a launcher is asked for, for a device with these options that is attached by itself.
+///
+/// # Panics
+/// There is no such layout.
+pub fn request<'d>(device: &'d str, options: &Options) -> LaunchRequest<'d> {
+    let plan = Plan {
+        streams: options.streams.unwrap_or(8),
+        ring: options.ring,
+        tickets: options.tickets,
+        chunk: options.chunk,
+        heap: options.heap,
+        ..Plan::default()
+    };
+    LaunchRequest::new(device, Layout::plan(&plan).expect("allowed").heap(), START_TIMEOUT)
+}
 
 /// The runtime of this process, which also knows the devices `machine-mode`, `mirrored`, `far:KIND`, `seen:KIND`, `driven:KIND` and
 /// `stubbed:qemu:riscv64`.

@@ -1,4 +1,5 @@
-//! What drives its host's memory (docs/model.md, "Device-driven"), with its operations noted.
+//! Two copies of a window and what carries between them, with its operations noted: a device that drives its host's memory
+//! (docs/model.md, "Device-driven"), and parts for the tests of the other ways.
 
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};
@@ -8,9 +9,8 @@ use hamr_comm::abi::slot::RepHdr;
 use hamr_comm::abi::staging::Staging;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{Requester, Responder, SlotAccess};
-use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer};
-use hamr_comm::mirror::{Driver, HostPort};
-use hamr_comm::registry::Table;
+use hamr_comm::handshake::{HostHandshake, Offer};
+use hamr_comm::mirror::{DrivenMemory, Driver, HostPort, Lost, Promises};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -51,10 +51,34 @@ pub enum Operation {
 }
 use Operation::{Load, Pull, Push, Store};
 
-/// The host's memory, whose operations are noted.
+/// The other side's memory.
+pub struct Memory(pub Window<Shared>);
+
+impl HostPort for Memory {
+    fn load(&mut self, off: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.0.read_bytes(off, &mut bytes).expect("inside");
+        u64::from_le_bytes(bytes)
+    }
+    fn store(&mut self, off: u64, value: u64) {
+        self.0.write_bytes(off, &value.to_le_bytes()).expect("inside");
+    }
+    fn pull(&mut self, off: u64, to: &mut [u8]) {
+        self.0.read_bytes(off, to).expect("inside");
+    }
+    fn push(&mut self, off: u64, from: &[u8]) {
+        self.0.write_bytes(off, from).expect("inside");
+    }
+}
+
+/// The same, whose operations are noted.
 pub struct Counted {
-    window: Window<Shared>,
-    operations: Operations,
+    /// The memory.
+    pub memory: Memory,
+    /// Keeps its operations what a host that drives relies on?
+    pub keeps: bool,
+    /// What was done.
+    pub operations: Operations,
 }
 
 impl Counted {
@@ -66,21 +90,33 @@ impl Counted {
 impl HostPort for Counted {
     fn load(&mut self, off: u64) -> u64 {
         self.note(Load(off));
-        let mut bytes = [0; 8];
-        self.window.read_bytes(off, &mut bytes).expect("inside");
-        u64::from_le_bytes(bytes)
+        self.memory.load(off)
     }
     fn store(&mut self, off: u64, value: u64) {
         self.note(Store(off));
-        self.window.write_bytes(off, &value.to_le_bytes()).expect("inside");
+        self.memory.store(off, value);
     }
     fn pull(&mut self, off: u64, to: &mut [u8]) {
         self.note(Pull(off, to.len()));
-        self.window.read_bytes(off, to).expect("inside");
+        self.memory.pull(off, to);
     }
     fn push(&mut self, off: u64, from: &[u8]) {
         self.note(Push(off, from.len()));
-        self.window.write_bytes(off, from).expect("inside");
+        self.memory.push(off, from);
+    }
+}
+
+impl DrivenMemory for Counted {
+    fn promises(&self) -> Promises {
+        Promises { write_ascends: self.keeps, line_is_whole: self.keeps }
+    }
+    fn read(&mut self, off: u64, to: &mut [u8]) -> Result<(), Lost> {
+        self.pull(off, to);
+        Ok(())
+    }
+    fn write(&mut self, off: u64, from: &[u8]) -> Result<(), Lost> {
+        self.push(off, from);
+        Ok(())
     }
 }
 
@@ -104,22 +140,53 @@ pub struct Rig {
     pub notified: Arc<AtomicU32>,
 }
 
+/// Two copies of a window, the host's and the device's.
+pub fn copies(len: u64) -> [Window<Shared>; 2] {
+    [(); 2].map(|()| Window::private(len).share())
+}
+
+/// The same memory once more.
+///
+/// # Panics
+/// Never.
+pub fn again(of: &Window<Shared>) -> Window<Shared> {
+    of.part(0, of.len()).expect("all of it")
+}
+
 /// Has a host make an offer.
 ///
 /// # Panics
 /// It is not one.
 pub fn offer(near: &Window<Shared>, plan: Plan, epoch: Epoch) -> Layout {
-    let offer = Offer {
-        plan,
-        node: NodeId(1),
-        features: 0,
-        required: 0,
-        fingerprint: 0,
-        host_handlers: Table::of(Vec::new()),
-        pid: 0,
-        idle_policy: IdlePolicy::default(),
-    };
+    offer_with(near, plan, 0, epoch)
+}
+
+/// The same with features.
+///
+/// # Panics
+/// It is not one.
+pub fn offer_with(near: &Window<Shared>, plan: Plan, features: u32, epoch: Epoch) -> Layout {
+    let offer = Offer { features, ..Offer::new(plan, NodeId(1)) };
     HostHandshake::offer(near, &offer, epoch).expect("long enough").1
+}
+
+/// Both ends of a stream, each in its copy.
+///
+/// # Panics
+/// The layout has no such stream.
+pub fn ends(
+    layout: &Layout,
+    near: &Window<Shared>,
+    far: &Window<Shared>,
+    stream: u32,
+    epoch: Epoch,
+) -> (Requester<Queue<Shared>>, Responder<Queue<Shared>>) {
+    let queue = |window: &Window<Shared>| {
+        let mut queue = window.queue(&layout.queue(near, stream).expect("laid out")).expect("inside");
+        queue.use_two_lines(true);
+        queue
+    };
+    (Requester::new(queue(near), epoch), Responder::new(queue(far), epoch))
 }
 
 /// Publishes a word.
@@ -150,14 +217,13 @@ impl Rig {
     /// # Panics
     /// Something is not as it is to be.
     pub fn idle() -> (Driver<Counted, Shared>, [Window<Shared>; 2], Operations, Arc<AtomicU32>) {
-        let windows @ [near, far] = &[(); 2].map(|()| Window::private(WINDOW).share());
-        let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+        let [near, far] = copies(WINDOW);
         let (operations, notified) = (Operations::default(), Arc::<AtomicU32>::default());
-        let port = Counted { window: all(near), operations: operations.clone() };
+        let port = Counted { memory: Memory(again(&near)), keeps: true, operations: operations.clone() };
         let count = notified.clone();
         let notify = move || _ = count.fetch_add(1, Ordering::Relaxed);
-        let driver = Driver::new(port, all(far), Box::new(notify), Box::new(|| ())).expect("both are there");
-        (driver, windows.each_ref().map(all), operations, notified)
+        let driver = Driver::new(port, again(&far), Box::new(notify), Box::new(|| ())).expect("both are there");
+        (driver, [near, far], operations, notified)
     }
 
     /// A device that serves three streams.
@@ -170,13 +236,7 @@ impl Rig {
         let (driver, [near, far], operations, notified) = Self::idle();
         let layout = offer(&near, PLAN, epoch);
         set(&near, word::OPEN_QUEUES, 4);
-        let queue = |window: &Window<Shared>, index| {
-            let mut queue = window.queue(&layout.queue(&near, index).expect("laid out")).expect("inside");
-            queue.use_two_lines(true);
-            queue
-        };
-        let host = (1..4).map(|i| Requester::new(queue(&near, i), epoch)).collect();
-        let device = (1..4).map(|i| Responder::new(queue(&far, i), epoch)).collect();
+        let (host, device) = (1..4).map(|stream| ends(&layout, &near, &far, stream, epoch)).unzip();
         let mut rig = Self { driver, layout, near, far, host, device, operations, notified };
         rig.steps(MANY);
         assert_eq!(get(&rig.far, 0), MAGIC, "the offer is carried");

@@ -13,7 +13,6 @@ use crate::conformance::{Gate, Random, until};
 use crate::{devices, processes};
 use hamr::link::{Decorator, FaultInjector, Faults, Link};
 use hamr::{LaunchRequest, Launcher, Node, Options, WaitMode};
-use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::word;
 use hamr_tests_kernels::{echo, wait_at};
 use std::future::Future;
@@ -143,29 +142,8 @@ impl Rig {
         let options = Options { heap: 1 << 20, start_deadline: Duration::from_secs(60), ..options };
         let target = devices::runtime().target(kind.spec).expect("known").expect("takes an image");
         let image = devices::image(kind.spec).resolve(&target).expect("an image");
-        let plan = hamr_comm::abi::layout::Plan {
-            streams: options.streams.unwrap_or(8),
-            ring: options.ring,
-            tickets: options.tickets,
-            chunk: options.chunk,
-            heap: options.heap,
-            ..Default::default()
-        };
-        let std::ops::Range { start: heap_off, end: window_len } = Layout::plan(&plan).expect("allowed").heap();
         let before = processes::children(std::process::id());
-        let request = LaunchRequest {
-            device: kind.spec,
-            argument: "",
-            image: Some(&image),
-            window_len,
-            heap_off,
-            host_memory: None,
-            drives: false,
-            has_side: false,
-            cpu: None,
-            start_deadline: devices::START_TIMEOUT,
-            silence: devices::START_TIMEOUT,
-        };
+        let request = LaunchRequest { image: Some(&image), ..devices::request(kind.spec, &options) };
         let link = (kind.launcher)().launch(&request).expect("starts");
         let device = processes::children(std::process::id()).into_iter().filter(|p| !before.contains(p)).collect();
         let seen = Arc::new(Watched { link, notifications: AtomicU64::new(0) });
@@ -175,21 +153,8 @@ impl Rig {
         Self { node, seen, faults, device }
     }
 
-    /// Waits until the device's wait word is odd and not `last`, and longer than the device still
-    /// polls. Returns the word. A device steps its word behind its reply, so the word may still be
-    /// that of the sleep before: who wants another sleep passes that one, others 0.
     fn device_prepares_to_wait(&self, last: u32) -> u32 {
-        let word = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
-        let mut found = 0;
-        until("the device prepares to sleep", || {
-            found = word.load();
-            found % 2 == 1 && found != last
-        });
-        let begin = Instant::now();
-        while begin.elapsed() < STILL_POLLS {
-            std::hint::spin_loop();
-        }
-        found
+        device_prepares_to_wait(&*self.seen.link, last)
     }
 
     fn sleeps(&self) -> Sleeps {
@@ -203,6 +168,26 @@ impl Rig {
 /// time, and then counted from the epoch times 65536 on (abi §7.1).
 pub fn times_waiting(wait: u32, epoch: u32) -> u32 {
     if wait == 0 { 0 } else { wait.wrapping_sub(epoch << 16).div_ceil(2) }
+}
+
+/// Waits until the device's wait word is odd and not `last`, and longer than the device still polls. Returns the word. A
+/// device steps its word behind its reply, so the word may still be that of the sleep before: who wants another sleep passes
+/// that one, others 0.
+///
+/// # Panics
+/// It does not prepare.
+pub fn device_prepares_to_wait(link: &dyn Link, last: u32) -> u32 {
+    let word = link.window().word(word::DEVICE_WAIT).expect("in the preamble");
+    let mut found = 0;
+    until("the device prepares to sleep", || {
+        found = word.load();
+        found % 2 == 1 && found != last
+    });
+    let begin = Instant::now();
+    while begin.elapsed() < STILL_POLLS {
+        std::hint::spin_loop();
+    }
+    found
 }
 
 /// A device polls once more behind its wait word and reads a register before it sleeps. This is much

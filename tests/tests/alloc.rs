@@ -14,10 +14,10 @@ use hamr_comm::abi::staging::Staging;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{Requester, Responder, SlotAccess};
-use hamr_comm::mirror::{Driver, HostPort};
+use hamr_comm::mirror::Driver;
 use hamr_kernels::bench::{count, empty, sum_4};
 use hamr_kernels::faults::spin_until_cancelled;
-use hamr_tests::driving::{KEY, MANY, PLAN, get, leave, offer, set};
+use hamr_tests::driving::{KEY, MANY, Memory, PLAN, again, copies, get, leave, offer, set};
 use hamr_tests_kernels::echo;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -167,33 +167,12 @@ fn transfers_do_not_allocate() {
     assert_eq!(allocations(transfers), 0);
 }
 
-/// The host's memory, in this program.
-struct Memory(Window<Shared>);
-
-impl HostPort for Memory {
-    fn load(&mut self, off: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.0.read_bytes(off, &mut bytes).expect("inside");
-        u64::from_le_bytes(bytes)
-    }
-    fn store(&mut self, off: u64, value: u64) {
-        self.0.write_bytes(off, &value.to_le_bytes()).expect("inside");
-    }
-    fn pull(&mut self, off: u64, to: &mut [u8]) {
-        self.0.read_bytes(off, to).expect("inside");
-    }
-    fn push(&mut self, off: u64, from: &[u8]) {
-        self.0.write_bytes(off, from).expect("inside");
-    }
-}
-
 /// Carries an epoch of a device that drives its host's memory and has `bytes` for what carries: its table, calls in all slots with full chunks
 /// each way, copies, and a fault. False: the device refuses the offer.
 fn is_carried_in(bytes: usize, plan: Plan) -> bool {
     let len = WindowLayout::plan(&plan).expect("allowed").window_len();
-    let windows @ [near, far] = &[(); 2].map(|()| Window::private(len).share());
-    let [host, own] = windows.each_ref().map(|window| window.part(0, len).expect("all of it"));
-    let (host, notify, wake) = (Memory(host), Box::new(|| ()), Box::new(|| ()));
+    let [near, far] = &copies(len);
+    let (host, own, notify, wake) = (Memory(again(near)), again(far), Box::new(|| ()), Box::new(|| ()));
     LEFT.set(bytes);
     let driver = Driver::new(host, own, notify, wake);
     let mut left = LEFT.replace(NO_LIMIT);

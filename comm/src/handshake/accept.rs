@@ -8,6 +8,7 @@ use hamr_shared_abi::layout::{Layout, LayoutError};
 use hamr_shared_abi::preamble::{
     BYTE_ORDER, DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, Preamble, Refusal, feature, word,
 };
+use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::section::SectionKind;
 use hamr_shared_abi::sync::{Ordering, fence};
 #[cfg(feature = "tasks")]
@@ -39,6 +40,15 @@ pub struct DeviceProfile {
     pub max_queues: u32,
     /// Longest staging chunk the image can copy out.
     pub max_chunk: u32,
+}
+
+impl DeviceProfile {
+    /// These features on a board: no memory that is known, no process, build id or task.
+    pub const fn new(board: &'static str, features: u32, max_queues: u32) -> Self {
+        let (build_id, max_chunk) = ([0; 20], QueueDescriptor::MAX_CHUNK);
+        let (tasks, task_stack, longest_message) = (0, 0, 0);
+        Self { features, board, memory: 0, pid: 0, build_id, tasks, task_stack, longest_message, max_queues, max_chunk }
+    }
 }
 
 /// The result of the checks of a window.

@@ -36,6 +36,15 @@ pub struct Offer {
     pub idle_policy: IdlePolicy,
 }
 
+impl Offer {
+    /// These sizes for a device with this id: no feature, no handler that it can call.
+    pub const fn new(plan: Plan, node: NodeId) -> Self {
+        let idle_policy = IdlePolicy { spin_us: 0, sleep_us: 0 };
+        let host_handlers = Table::EMPTY;
+        Self { plan, node, features: 0, required: 0, fingerprint: 0, host_handlers, pid: 0, idle_policy }
+    }
+}
+
 /// Why a host could not make its offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OfferError {

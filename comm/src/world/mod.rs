@@ -1,37 +1,23 @@
 //! What a handler sees of its world (abi §13): its rank, the segments of all ranks, signals, barriers,
 //! and the way out.
 
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) mod claim;
-#[cfg(all(feature = "tasks", feature = "world"))]
-mod gas;
-#[cfg(all(feature = "tasks", feature = "world"))]
-mod handlers;
 mod interest;
 mod lost;
 mod peers;
-#[cfg(all(feature = "tasks", feature = "world"))]
-mod piece;
 mod rank_set;
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod ranks;
 mod strided;
 mod waits;
 
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub use claim::SegmentClaim;
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub use gas::GasWorld;
 pub use hamr_shared_abi::ids::RankId;
 pub use hamr_shared_abi::window::{AtomicOp, AtomicValue, Value};
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) use handlers::{Wanted, handler_key};
 #[doc(hidden)]
 pub use interest::{SharedBits, announce, collect};
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) use lost::{has_lost_rank, note_no_task};
 pub use peers::Peers;
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub use piece::{Memory, Piece};
 pub use rank_set::{PerRank, RankSet, push};
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub use ranks::*;
 pub use strided::{MAX_LEVELS, Strided};
 #[doc(hidden)]
 pub use waits::{before_first, disseminate, has_come, next_number};
@@ -44,11 +30,7 @@ use crate::task::Task;
 use core::sync::atomic::AtomicU32;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
-#[cfg(all(feature = "tasks", feature = "world"))]
-use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
-#[cfg(all(feature = "tasks", feature = "world"))]
-use hamr_shared_abi::world::Announced;
 use hamr_shared_abi::world::{MAX_BARE_RANKS, MAX_RANKS};
 
 /// Ranks of a world that this image can be one of. Images are small.
@@ -76,7 +58,7 @@ pub struct Rank {
     table: Table,
     /// Where the handlers are that it calls.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    keys: handlers::Keys,
+    keys: ranks::Keys,
     /// Barriers that have ended, and the run that they belong to. Only the dispatcher's thread
     /// uses them.
     barriers: AtomicU32,
@@ -111,7 +93,7 @@ impl Rank {
             #[cfg(all(feature = "tasks", feature = "world"))]
             table,
             #[cfg(all(feature = "tasks", feature = "world"))]
-            keys: handlers::Keys::new(),
+            keys: ranks::Keys::new(),
             barriers: AtomicU32::new(0),
             run: AtomicU32::new(0),
             #[cfg(all(feature = "tasks", feature = "world"))]
@@ -139,51 +121,6 @@ impl Rank {
     /// outside of it.
     fn segment_off(&self, heap: u64) -> u64 {
         heap.saturating_sub(self.segment)
-    }
-}
-
-/// The queue pairs in which ranks call each other.
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) struct Lanes<I> {
-    /// The memory that they are in.
-    pub(crate) window: &'static Window<()>,
-    /// From and to each rank, in their order.
-    pub(crate) pairs: I,
-    /// Ranks announce their calls; else each is looked at.
-    pub(crate) are_announced: bool,
-}
-
-/// Those of this rank.
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) fn lanes() -> Option<Lanes<impl Iterator<Item = (QueueDescriptor, QueueDescriptor)>>> {
-    let Rank { me, size, ref peers, .. } = *Rank::here()?;
-    let pairs = (0..size).map_while(move |rank| peers.lanes(me, RankId(rank)));
-    Some(Lanes { window: peers.front(), pairs, are_announced: peers.are_announced() })
-}
-
-/// Announces to a rank that a call is in its lane, and notifies it if it sleeps.
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) fn announce_call(rank: RankId) {
-    if let Some(here) = Rank::here() {
-        here.peers.announce(rank, Announced::Call);
-    }
-    notify(rank);
-}
-
-/// Adds to `to` the ranks that have announced calls since the last time.
-#[cfg(all(feature = "tasks", feature = "world"))]
-#[inline(always)]
-pub(crate) fn collect_calls(to: &mut RankSet) {
-    if let Some(here) = Rank::here() {
-        here.peers.collect(Announced::Call, to);
-    }
-}
-
-/// Notifies a rank that sleeps of what was published for it.
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) fn notify(rank: RankId) {
-    if let Some(here) = Rank::here().filter(|here| here.me != rank) {
-        here.peers.wake(rank);
     }
 }
 

@@ -5,19 +5,17 @@
 //! [`LentHeap`](hamr_shared_abi::window::LentHeap) alone.
 
 use super::{MOST_RANKS, PerRank, push};
-#[cfg(all(feature = "tasks", feature = "world"))]
-use super::{RankSet, interest};
 use crate::wait::{Notifier, WaitWord};
 use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::preamble::word::DEVICE_WAIT;
 use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{KeptWord, Window, Word};
-use hamr_shared_abi::world::{PeersLayout, Range, WorldFault, WorldLayout, word};
 #[cfg(all(feature = "tasks", feature = "world"))]
-use hamr_shared_abi::{
-    queue::QueueDescriptor,
-    world::{Announced, GasLayout, InterestLayout, RankState, WorldHeader},
-};
+use hamr_shared_abi::world::{GasLayout, InterestLayout};
+use hamr_shared_abi::world::{PeersLayout, Range, WorldFault, WorldLayout, word};
+
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod ranks;
 
 /// All of a world but one rank's home.
 pub struct Peers {
@@ -174,62 +172,6 @@ impl Peers {
         }
     }
 
-    /// Do ranks announce what they publish in lanes?
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn are_announced(&self) -> bool {
-        self.interest.is_some()
-    }
-
-    /// Announces to a rank what this one has published in a lane for it.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[inline(always)]
-    pub(super) fn announce(&self, to: RankId, what: Announced) {
-        if let Some(layout) = &self.interest {
-            interest::announce(self.me, |word| self.word(layout.word(to, what, word)?));
-        }
-    }
-
-    /// Adds the ranks that have announced something to this one since the last time.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[inline(always)]
-    pub(super) fn collect(&self, what: Announced, to: &mut RankSet) {
-        if let Some(layout) = &self.interest {
-            interest::collect(layout.groups(), |word| self.word(layout.word(self.me, what, word)?), to);
-        }
-    }
-
-    /// Has a rank announced something that [`Self::collect`] has not seen?
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn has_announced(&self, what: Announced) -> bool {
-        self.interest.as_ref().is_some_and(|layout| {
-            interest::is_announced(layout.groups(), |word| self.word(layout.word(self.me, what, word)?))
-        })
-    }
-
-    /// GAS, and where its parts are in it.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn gas(&self) -> Option<(&Window<()>, &GasLayout)> {
-        self.gas.as_ref().map(|(window, layout)| (window, layout))
-    }
-
-    /// The home of another rank.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn home(&self, of: RankId) -> Option<&Window<()>> {
-        self.homes.get(of.0 as usize)
-    }
-
-    /// What is in front of the homes, and more.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn front(&self) -> &Window<()> {
-        &self.before
-    }
-
-    /// The queue pairs in which another rank calls this one, and is called.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn lanes(&self, me: RankId, other: RankId) -> Option<(QueueDescriptor, QueueDescriptor)> {
-        Some((self.layout.lane(me, other)?, self.layout.lane(other, me)?))
-    }
-
     /// The segment of another rank.
     #[inline(always)]
     pub(super) fn segment(&self, of: RankId) -> Option<&Window<()>> {
@@ -251,62 +193,10 @@ impl Peers {
         self.word(word::RUN).map_or(0, Word::observe)
     }
 
-    /// The random number of the world.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn job(&self) -> u64 {
-        let mut bytes = [0; 8];
-        // In the header, which every world has.
-        let _ = self.before.read_bytes(core::mem::offset_of!(WorldHeader, job) as u64, &mut bytes);
-        u64::from_ne_bytes(bytes)
-    }
-
     /// The rank that the launcher has lost.
     pub(super) fn lost(&self) -> Option<RankId> {
         let rank = self.word(word::FAILED_RANK)?.observe().checked_sub(1)?;
         ((rank as usize) < self.segments.len()).then_some(RankId(rank))
-    }
-
-    /// Who was lost and why, as the launcher says it.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn lost_text(&self) -> heapless::String<{ word::LOST_TEXT_BYTES }> {
-        let mut bytes = [0; word::LOST_TEXT_BYTES];
-        // In the header, which every world has.
-        let _ = self.before.read_bytes(word::LOST_TEXT, &mut bytes);
-        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        let valid = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-        heapless::String::try_from(valid).unwrap_or_default()
-    }
-
-    /// A number of a barrier or meeting is taken: is it of no run? Then its partners may not take theirs.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn note_outside(&self) {
-        if self.word(word::IN_RUN).is_some_and(|in_run| in_run.load() == 0) {
-            self.count_outside();
-        }
-    }
-
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[cold]
-    fn count_outside(&self) {
-        if let Some(outside) = self.word(self.outside) {
-            outside.publish(outside.load().wrapping_add(1));
-        }
-    }
-
-    /// No task of this rank waits for a lost rank any more.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(super) fn inform(&self) {
-        if let Some(state) = self.word(self.state) {
-            state.publish(RankState::INFORMED.0);
-        }
-    }
-
-    /// States the code that this rank is going to leave with.
-    #[cfg(all(feature = "tasks", feature = "world", not(hamr_bare)))]
-    pub(super) fn foretell(&self, code: u8) {
-        if let Some(exit) = self.word(self.exit) {
-            exit.publish(u32::from(code) + 1);
-        }
     }
 
     fn word(&self, at: u64) -> Option<Word<'_>> {

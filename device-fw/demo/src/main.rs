@@ -1,6 +1,5 @@
 //! The demo image: the device runtime with the handlers of `hamr-kernels`, without those of
-//! `hamr bench`. The same file hosted and
-//! on every instruction set.
+//! `hamr-bench`. The same file hosted and on every instruction set.
 #![no_std]
 #![no_main]
 

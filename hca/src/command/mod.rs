@@ -1,4 +1,4 @@
-//! What people start: `serve` and `ping`, two devices with an adapter each that try a wire; `perf`, the rows of `hamr bench`.
+//! What people start: `serve` and `ping`, two devices with an adapter each that try a wire; `perf`, the rows of `hamr-bench`.
 
 mod perf;
 mod ping;

@@ -1,4 +1,4 @@
-//! `hamr-hca perf`: the rows of verbs, each beside its floor. `hamr bench` measures them, which has the floors of all rows.
+//! `hamr-hca perf`: the rows of verbs, each beside its floor. `hamr-bench` measures them, which has the floors of all rows.
 
 use super::CommandError;
 use std::os::unix::process::CommandExt;
@@ -23,11 +23,11 @@ pub(super) fn run(arguments: &[String]) -> Result<(), CommandError> {
         }
     }
     let own = std::env::current_exe()?;
-    let bench = own.with_file_name("hamr");
+    let bench = own.with_file_name("hamr-bench");
     let mut command = Command::new(&bench);
-    command.args(["bench", "--only", ROWS, "--launches", &launches.to_string()]);
+    command.args(["rows", "--only", ROWS, "--launches", &launches.to_string()]);
     command.args(is_json.then_some("--json")).env("HAMR_HCA", own);
     let why = command.exec();
-    Err(format!("{}: {why}: expected the program that measures (cargo build --release -p hamr-cli)", bench.display())
+    Err(format!("{}: {why}: expected the program that measures (cargo build --release -p hamr-bench)", bench.display())
         .into())
 }

@@ -43,7 +43,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     let device = arguments.next().unwrap_or_else(|| "shm".into());
     // A connection has one call in flight, so the ring has a slot for each.
     let options = Options { ring: 1024, ..Options::default() };
-    let node = Runtime::new()?.open_with(&device, Image::find("hamr-bench")?, options)?;
+    let node = Runtime::new()?.open_with(&device, Image::find("hamr-bench-image")?, options)?;
     let stream = node.shared_stream()?;
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;
     match address {

@@ -46,7 +46,7 @@ fn on_bus(cli: &Cli) -> Option<&str> {
 const NEXT: &str = "
 Go on
   hamr dot A.npy B.npy   inner product of two vectors
-  hamr bench             the cost of calls and transfers
+  cargo xtask bench      the cost of calls and transfers
   hamr devices           the devices and the live windows
   hamr handlers          the handlers of the device
   hamr inspect           the contents of a live window

@@ -76,7 +76,7 @@ fn row([name, node, isa, board, memory, handlers, start, build_id]: [String; 8])
 fn overview(cli: &Cli) -> Result<(), Failure> {
     let kinds: Vec<(String, String)> = cli.runtime.kinds().map(|(name, text)| (name.to_owned(), text)).collect();
     let node = cli.open_quietly(Options::default())?;
-    let (info, warnings, found) = (node.info(), cli.warnings(&node), windows());
+    let (info, warnings, found) = (node.info(), node.warnings(), windows());
     let functions = candidates();
     if cli.global.json {
         let kinds = kinds.iter().map(|(name, text)| json!({ "name": name, "description": text }));

@@ -25,8 +25,7 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     let device = node.handlers();
     let host = Table::of_this_image();
     // A device that does not know a body of this program does not call it.
-    let is_missing =
-        |h: &&Entry| h.flags & record_flag::HOST == 0 && cli.tool.needs(h.name) && device.iter().all(|d| d.id != h.id);
+    let is_missing = |h: &&Entry| h.flags & record_flag::HOST == 0 && device.iter().all(|d| d.id != h.id);
     let missing: Vec<&'static Entry> = host.iter().filter(is_missing).collect();
     let (strange, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(|h| !has_crate(&device, h.name));
     if cli.global.json {
@@ -65,7 +64,7 @@ pub(super) fn by_crate<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<&'n
     })
 }
 
-pub(super) fn crate_of(handler: &str) -> &str {
+fn crate_of(handler: &str) -> &str {
     handler.split("::").next().unwrap_or_default()
 }
 

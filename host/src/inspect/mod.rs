@@ -97,14 +97,11 @@ mod tests {
         let link = Loopback::new(layout.heap(), Table::of_this_image());
         let window = link.window();
         let offer = Offer {
-            plan,
-            node: hamr_comm::abi::ids::NodeId(1),
             features: 3,
             required: 1,
             fingerprint: 7,
-            host_handlers: Table::EMPTY,
             pid: 42,
-            idle_policy: hamr_comm::handshake::IdlePolicy::default(),
+            ..Offer::new(plan, hamr_comm::abi::ids::NodeId(1))
         };
         let (handshake, layout) =
             HostHandshake::offer(window, &offer, hamr_comm::abi::ids::Epoch::FIRST).expect("it fits");

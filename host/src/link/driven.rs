@@ -310,9 +310,8 @@ mod tests {
     use super::*;
     use hamr_comm::abi::ids::{Epoch, NodeId};
     use hamr_comm::abi::layout::Plan;
-    use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer};
+    use hamr_comm::handshake::{HostHandshake, Offer};
     use hamr_comm::mirror::{Driver, HostPort};
-    use hamr_comm::registry::Table;
     use std::sync::atomic::AtomicBool;
 
     const SILENCE: Duration = Duration::from_millis(400);
@@ -370,16 +369,7 @@ mod tests {
         let windows = [(); 2].map(|()| Window::private(len).share());
         let all = |of: &Window<Shared>| of.part(0, len).expect("all of it");
         let [near, far] = windows.each_ref().map(all);
-        let offer = Offer {
-            plan,
-            node: NodeId(1),
-            features: 0,
-            required: 0,
-            fingerprint: 0,
-            host_handlers: Table::of(Vec::new()),
-            pid: 0,
-            idle_policy: IdlePolicy::default(),
-        };
+        let offer = Offer::new(plan, NodeId(1));
         let layout = HostHandshake::offer(&near, &offer, Epoch(1)).expect("long enough").1;
         let link = DrivenLink::new(Box::new(Near(all(&near))), &layout, SILENCE);
         let [ends, stands] = [(); 2].map(|()| AtomicBool::new(false));

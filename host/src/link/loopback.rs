@@ -15,13 +15,12 @@
 // - `Link::window` ends where the heap begins, and the device takes no layout with a heap that begins
 //   before; of the heap there are `Copies` only, which ask the gate.
 // - A long message of a handler's thread, for another stream of its own device, is copied by a thread
-//   of its own (`apart` in `host/src/memory/mod.rs`).
+//   of its own (`apart` in `host/src/memory/transfers.rs`).
 // - Other links over `Window::private_pair`, which is unsafe, run device and host in one thread, or
 //   copy nothing while a handler runs.
 
 use super::{Capabilities, Heap, Link, Peer};
 use hamr_comm::abi::preamble::feature;
-use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{CopyGate, DeviceWindow, OutOfWindow, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round, TaskSlot, Tasks, as_another};
@@ -192,22 +191,12 @@ fn fail_current(poller: &mut Poller<'static, Shared>, payload: Box<dyn Any + Sen
 
 /// What a loopback device reports of itself.
 const LOOPBACK: DeviceProfile = DeviceProfile {
-    features: feature::TICKETS
-        | feature::DEADLINES
-        | feature::TASKS
-        | feature::HOST_CALLS
-        | feature::TWO_LINES
-        | feature::SPLIT,
-    board: "loopback",
-    memory: 0,
-    pid: 0,
-    build_id: [0; 20],
     tasks: TASKS as u32,
     task_stack: TASK_STACK as u32,
-    longest_message: 0,
-    max_queues: MAX_QUEUES as u32,
-    max_chunk: QueueDescriptor::MAX_CHUNK,
+    ..DeviceProfile::new("loopback", FEATURES, MAX_QUEUES as u32)
 };
+const FEATURES: u32 =
+    feature::TICKETS | feature::DEADLINES | feature::TASKS | feature::HOST_CALLS | feature::TWO_LINES | feature::SPLIT;
 
 impl Loopback {
     /// A device with the handlers of `table` over private memory that ends with the heap: of a

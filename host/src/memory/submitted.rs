@@ -1,7 +1,8 @@
 //! Buffers of transfers that were submitted and that another thread makes.
 
+use super::DeviceMemory;
 use super::record::{Record, freed};
-use super::{DeviceMemory, End, lock_both};
+use super::transfers::{End, lock_both};
 use crate::BufferError;
 use hamr_comm::{BufferPtr, Element};
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! Records and transfers, with one thread in the place of two.
 
+use super::transfers::{PROVIDED, SHORT};
 use super::*;
+use hamr_comm::abi::window::STREAMED;
 use std::sync::Arc;
 use zerocopy::FromZeros;
 

@@ -472,19 +472,7 @@ mod tests {
         make_function(folder.path(), LEN);
         let open = || {
             let address = "0000:00:01.0".parse().expect("an address");
-            let request = LaunchRequest {
-                device: "card",
-                argument: "",
-                image: None,
-                window_len: LEN,
-                heap_off: LEN,
-                host_memory: None,
-                drives: false,
-                has_side: false,
-                cpu: None,
-                start_deadline: Duration::from_secs(5),
-                silence: Duration::from_secs(5),
-            };
+            let request = LaunchRequest::new("card", LEN..LEN, Duration::from_secs(5));
             PciLink::open(&request, address, Function::in_folder(folder.path().into()))
         };
         let first = open().expect("no host has it");
@@ -513,19 +501,7 @@ mod tests {
         };
         make();
         let address = "0000:00:01.0".parse().expect("an address");
-        let request = LaunchRequest {
-            device: "card",
-            argument: "",
-            image: None,
-            window_len: LEN,
-            heap_off: LEN,
-            host_memory: None,
-            drives: false,
-            has_side: false,
-            cpu: None,
-            start_deadline: Duration::from_secs(5),
-            silence: Duration::from_secs(5),
-        };
+        let request = LaunchRequest::new("card", LEN..LEN, Duration::from_secs(5));
         let link = PciLink::open(&request, address, Function::in_folder(path.clone())).expect("no host has it");
         let kept = link.window().keep_word(word::OPEN_QUEUES).expect("in the preamble");
         kept.word().store(7);

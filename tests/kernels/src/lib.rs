@@ -1,6 +1,6 @@
 //! Handlers for the conformance suite (`tests/src/conformance.rs`): every kind of value there and
 //! back, calls that record the order in which they ran, calls that last as long as the host wants;
-//! and those of `hamr bench`. They are in a package of their own, so that the demo image does not contain them.
+//! and those of `hamr-bench`. They are in a package of their own, so that the demo image does not contain them.
 //!
 //! Who may depend on it: tests and their images.
 #![no_std]

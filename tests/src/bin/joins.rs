@@ -20,7 +20,6 @@ fn main() -> ExitCode {
             about: "starts itself",
             version: "0",
             image: "hamr-checks",
-            optional: &[],
             runtime: hamr::Runtime::new,
         });
     }

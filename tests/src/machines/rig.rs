@@ -14,7 +14,7 @@ use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{Requester, SlotAccess, Slots};
-use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
+use hamr_comm::handshake::{HostHandshake, Offer, OfferState};
 use std::time::{Duration, Instant};
 
 /// A machine with its image and without the host library, as a foreign host would use it.
@@ -34,34 +34,14 @@ impl Rig {
     pub(super) fn start_with(machine: &Machine, image: &ImageFile) -> Self {
         let plan = Plan { heap: 1 << 20, ..Plan::default() };
         let layout = Layout::plan(&plan).expect("allowed");
-        let request = LaunchRequest {
-            device: "garbage",
-            argument: "",
-            image: Some(image),
-            window_len: layout.window_len(),
-            heap_off: layout.heap().start,
-            host_memory: None,
-            drives: false,
-            has_side: false,
-            cpu: None,
-            start_deadline: devices::START_TIMEOUT,
-            silence: devices::START_TIMEOUT,
-        };
+        let request = LaunchRequest::new("garbage", layout.heap(), devices::START_TIMEOUT);
+        let request = LaunchRequest { image: Some(image), ..request };
         let link = QemuLauncher::machine(*machine).launch(&request).expect("starts");
         let features = feature::TICKETS | feature::DEADLINES;
         Self {
             link,
             handlers: image.handlers().expect("a table"),
-            offer: Offer {
-                plan,
-                node: NodeId(1),
-                features,
-                required: 0,
-                fingerprint: 0,
-                host_handlers: hamr_comm::registry::Table::EMPTY,
-                pid: 0,
-                idle_policy: IdlePolicy::default(),
-            },
+            offer: Offer { features, ..Offer::new(plan, NodeId(1)) },
         }
     }
 

@@ -10,11 +10,9 @@ use super::spec;
 use hamr::link::{Decorator, Link, Peer};
 use hamr::pci::PciLauncher;
 use hamr::{LaunchRequest, Launcher, Node, Options, WaitMode};
-use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::word;
-use hamr_tests::conformance::until;
 use hamr_tests::devices;
-use hamr_tests::sleeping::times_waiting;
+use hamr_tests::sleeping::{device_prepares_to_wait, times_waiting};
 use hamr_tests_kernels::echo;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,10 +63,6 @@ struct Rig {
     seen: Arc<Watched>,
 }
 
-/// A device polls once more behind its wait word and reads a register before it sleeps. This is much
-/// longer, also where its processor is another program's for a moment.
-const STILL_POLLS: Duration = Duration::from_micros(100);
-
 /// The counters of a test.
 #[derive(Clone, Copy)]
 struct Counts {
@@ -92,30 +86,9 @@ impl Rig {
             deadline: Some(DEADLINE),
             ..Options::default()
         };
-        let plan = Plan {
-            streams: options.streams.unwrap_or(8),
-            ring: options.ring,
-            tickets: options.tickets,
-            chunk: options.chunk,
-            heap: options.heap,
-            ..Plan::default()
-        };
         let spec = spec();
         let argument = spec.strip_prefix("pci:").expect("a device on the bus");
-        let std::ops::Range { start: heap_off, end: window_len } = Layout::plan(&plan).expect("allowed").heap();
-        let request = LaunchRequest {
-            device: &spec,
-            argument,
-            image: None,
-            window_len,
-            heap_off,
-            host_memory: None,
-            drives: false,
-            has_side: false,
-            cpu: None,
-            start_deadline: devices::START_TIMEOUT,
-            silence: devices::START_TIMEOUT,
-        };
+        let request = LaunchRequest { argument, ..devices::request(&spec, &options) };
         let link = PciLauncher.launch(&request).expect("a function");
         let (notifications, waits, is_deaf) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
         let seen = Arc::new(Watched { link, notifications, waits, is_deaf, has_net: AtomicBool::new(true) });
@@ -130,21 +103,8 @@ impl Rig {
         self.seen.link.kind() == "pci-vfio"
     }
 
-    /// Waits until the device's wait word is odd and not `last`, and longer than the device still
-    /// polls. Returns the word. A device steps its word behind its reply, so the word may
-    /// still be that of the sleep before: who wants another sleep passes that one, others 0.
     fn device_prepares_to_wait(&self, last: u32) -> u32 {
-        let wait = self.seen.link.window().word(word::DEVICE_WAIT).expect("in the preamble");
-        let mut found = 0;
-        until("the device prepares to sleep", || {
-            found = wait.load();
-            found % 2 == 1 && found != last
-        });
-        let begin = Instant::now();
-        while begin.elapsed() < STILL_POLLS {
-            std::hint::spin_loop();
-        }
-        found
+        device_prepares_to_wait(&*self.seen.link, last)
     }
 
     fn counts(&self) -> Counts {

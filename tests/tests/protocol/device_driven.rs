@@ -12,7 +12,7 @@ use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{SlotAccess, Slots};
 use hamr_comm::mirror::{Driver, HostPort};
 use hamr_tests::driving::Operation::{Load, Pull, Push, Store};
-use hamr_tests::driving::{KEY, MANY, Operation, PLAN, Rig, WINDOW, get, leave, offer, set};
+use hamr_tests::driving::{KEY, MANY, Operation, PLAN, Rig, WINDOW, again, copies, get, leave, offer, set};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -505,17 +505,16 @@ impl HostPort for Halves {
 
 /// A device behind such a port, in epoch 1; its host's memory, and its own.
 fn by_halves() -> (impl FnMut(), [Window<Shared>; 2], Layout, Between) {
-    let windows @ [near, far] = &[(); 2].map(|()| Window::private(WINDOW).share());
-    let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
+    let [near, far] = copies(WINDOW);
     let between = Between::default();
-    let driver = Driver::new(Halves(all(near), between.clone()), all(far), Box::new(|| ()), Box::new(|| ()));
+    let driver = Driver::new(Halves(again(&near), between.clone()), again(&far), Box::new(|| ()), Box::new(|| ()));
     let mut driver = driver.expect("both are there");
-    let layout = offer(near, PLAN, Epoch(1));
+    let layout = offer(&near, PLAN, Epoch(1));
     let mut steps = move || (0..MANY).for_each(|_| _ = driver.step());
     steps();
-    leave(far, 1, DeviceState::SERVING);
+    leave(&far, 1, DeviceState::SERVING);
     steps();
-    (steps, windows.each_ref().map(all), layout, between)
+    (steps, [near, far], layout, between)
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A device whose memory is read and written (docs/model.md, "Host-driven"): how many operations a call takes.
 
-use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
+use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{DEVICE_WORDS, DeviceState, word};
 use hamr_comm::abi::section::SectionKind;
@@ -8,13 +8,10 @@ use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr, SECOND_WORDS};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{Requester, Responder, SlotAccess, Slots};
-use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer};
-use hamr_comm::mirror::{DrivenCopy, DrivenMemory, HostCopy, Lost, Mirror, Promises};
-use hamr_comm::registry::Table;
-use std::sync::{Arc, Mutex};
+use hamr_comm::mirror::{DrivenCopy, HostCopy, Mirror};
+use hamr_tests::driving::{Counted, KEY, Memory, Operation, Operations, again, copies, ends, offer};
 use std::time::{Duration, Instant};
 
-const KEY: HandlerKey = HandlerKey(7);
 const WINDOW: u64 = 1 << 16;
 const EPOCH: Epoch = Epoch(1);
 const PLAN: Plan = Plan {
@@ -32,35 +29,6 @@ const PLAN: Plan = Plan {
     ..Plan::NO_TASKS
 };
 
-/// An operation: is it a write, where, of how many bytes.
-type Operation = (bool, u64, usize);
-
-struct Counted {
-    window: Window<Shared>,
-    keeps: bool,
-    operations: Arc<Mutex<Vec<Operation>>>,
-}
-
-impl Counted {
-    fn note(&self, operation: Operation) {
-        self.operations.lock().expect("nobody panics").push(operation);
-    }
-}
-
-impl DrivenMemory for Counted {
-    fn promises(&self) -> Promises {
-        Promises { write_ascends: self.keeps, line_is_whole: self.keeps }
-    }
-    fn read(&mut self, off: u64, to: &mut [u8]) -> Result<(), Lost> {
-        self.note((false, off, to.len()));
-        Ok(self.window.read_bytes(off, to)?)
-    }
-    fn write(&mut self, off: u64, from: &[u8]) -> Result<(), Lost> {
-        self.note((true, off, from.len()));
-        Ok(self.window.write_bytes(off, from)?)
-    }
-}
-
 struct Rig {
     mirror: Mirror<HostCopy<Shared>, DrivenCopy<Counted>>,
     layout: Layout,
@@ -68,36 +36,20 @@ struct Rig {
     far: Window<Shared>,
     host: Requester<Queue<Shared>>,
     device: Responder<Queue<Shared>>,
-    operations: Arc<Mutex<Vec<Operation>>>,
+    operations: Operations,
 }
 
 impl Rig {
     fn new(keeps: bool) -> Self {
-        let [near, far] = [(); 2].map(|()| Window::private(WINDOW).share());
-        let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
-        let operations = Arc::default();
-        let memory = Counted { window: all(&far), keeps, operations: Arc::clone(&operations) };
+        let [near, far] = copies(WINDOW);
+        let operations = Operations::default();
+        let memory = Counted { memory: Memory(again(&far)), keeps, operations: operations.clone() };
         let device = DrivenCopy::new(memory, WINDOW).expect("it is there");
-        let mut mirror = Mirror::new(HostCopy::new(all(&near)), device);
-        let offer = Offer {
-            plan: PLAN,
-            node: NodeId(1),
-            features: 0,
-            required: 0,
-            fingerprint: 0,
-            host_handlers: Table::of(Vec::new()),
-            pid: 0,
-            idle_policy: IdlePolicy::default(),
-        };
-        let layout = HostHandshake::offer(&near, &offer, EPOCH).expect("long enough").1;
+        let mut mirror = Mirror::new(HostCopy::new(again(&near)), device);
+        let layout = offer(&near, PLAN, EPOCH);
         near.word(word::OPEN_QUEUES).expect("inside").publish(3);
         mirror.step().expect("both are there");
-        let queue = |window: &Window<Shared>| {
-            let mut queue = window.queue(&layout.queue(window, 1).expect("laid out")).expect("inside");
-            queue.use_two_lines(true);
-            queue
-        };
-        let (host, device) = (Requester::new(queue(&near), EPOCH), Responder::new(queue(&far), EPOCH));
+        let (host, device) = ends(&layout, &near, &far, 1, EPOCH);
         Self { mirror, layout, near, far, host, device, operations }
     }
 
@@ -105,10 +57,15 @@ impl Rig {
     fn counts(&self) -> (usize, usize) {
         let tasks = self.layout.section(SectionKind::TASKS).expect("planned");
         let operations = std::mem::take(&mut *self.operations.lock().expect("nobody panics"));
+        let of_calls = operations.iter().filter_map(|operation| match *operation {
+            Operation::Pull(off, _) => Some((false, off)),
+            Operation::Push(off, _) => Some((true, off)),
+            Operation::Load(_) | Operation::Store(_) => None,
+        });
         let is_of_calls =
-            |(_, off, _): &&Operation| *off != DEVICE_WORDS && !(tasks.off..tasks.off + tasks.len).contains(off);
-        let of_calls: Vec<&Operation> = operations.iter().filter(is_of_calls).collect();
-        let writes = of_calls.iter().filter(|(is_write, ..)| *is_write).count();
+            |(_, off): &(bool, u64)| *off != DEVICE_WORDS && !(tasks.off..tasks.off + tasks.len).contains(off);
+        let of_calls: Vec<_> = of_calls.filter(is_of_calls).collect();
+        let writes = of_calls.iter().filter(|(is_write, _)| *is_write).count();
         (writes, of_calls.len() - writes)
     }
 

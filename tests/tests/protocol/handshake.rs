@@ -47,26 +47,16 @@ const PLAN: Plan = Plan {
 };
 const FIRST: Epoch = Epoch(1);
 const PROFILE: DeviceProfile = DeviceProfile {
-    features: feature::TICKETS | feature::DEADLINES,
-    board: "test",
-    memory: 0,
-    pid: 0,
     build_id: [7; 20],
-    tasks: 0,
-    task_stack: 0,
-    longest_message: 0,
-    max_queues: MAX_QUEUES as u32,
-    max_chunk: QueueDescriptor::MAX_CHUNK,
+    ..DeviceProfile::new("test", feature::TICKETS | feature::DEADLINES, MAX_QUEUES as u32)
 };
 const OFFER: Offer = Offer {
-    plan: PLAN,
-    node: NodeId(5),
     features: feature::TICKETS | feature::LOGS,
     required: feature::TICKETS,
     fingerprint: 99,
-    host_handlers: Table::EMPTY,
     pid: 1,
     idle_policy: IdlePolicy { spin_us: 7, sleep_us: 8 },
+    ..Offer::new(PLAN, NodeId(5))
 };
 const SECTION_BYTES: u64 = size_of::<Section>() as u64;
 

@@ -6,13 +6,12 @@ mod limits;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Placement, Plan};
 use hamr_comm::abi::preamble::{feature, word};
-use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::slot::{Ext, INLINE_WORDS, Place, RepHdr, ReqHdr, seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{KeptWord, Queue, Shared};
 use hamr_comm::am::{Found, MAX_QUEUES, Poller, Requester, Responder, Round, SlotAccess, Slots, TaskSlot, Tasks};
 use hamr_comm::fault::Trace;
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{Context, Entry, Fault, HOST, Handler, Host, Task, TaskCallError, Why, offload};
@@ -140,29 +139,9 @@ impl Bench {
         BODIES.take();
         let features = feature::TICKETS | feature::TASKS | feature::DEADLINES | host_calls;
         let (host, device) = hamr_tests::both_ends::both_ends(Layout::plan(&plan).expect("allowed").window_len());
-        let offer = Offer {
-            plan,
-            node: NodeId(1),
-            features,
-            required: 0,
-            fingerprint: 0,
-            host_handlers: host_table(),
-            pid: 0,
-            idle_policy: IdlePolicy::default(),
-        };
+        let offer = Offer { features, host_handlers: host_table(), ..Offer::new(plan, NodeId(1)) };
         let (handshake, layout) = HostHandshake::offer(&host, &offer, Epoch(3)).expect("long enough");
-        let profile = DeviceProfile {
-            features,
-            board: "test",
-            memory: 0,
-            pid: 0,
-            build_id: [0; 20],
-            tasks: 5,
-            task_stack: 0,
-            longest_message: 0,
-            max_queues: MAX_QUEUES as u32,
-            max_chunk: QueueDescriptor::MAX_CHUNK,
-        };
+        let profile = DeviceProfile { tasks: 5, ..DeviceProfile::new("test", features, MAX_QUEUES as u32) };
         let table = Table::of(vec![&DOES, &NOTES]);
         let mut state = DeviceHandshake::Waiting;
         state.step(&device, table, &profile);

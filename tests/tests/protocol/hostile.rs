@@ -22,7 +22,7 @@ use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::TaskSlot;
 use hamr_comm::am::{ControlHandoff, Requester, SlotAccess, Slots};
-use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
+use hamr_comm::handshake::{HostHandshake, Offer, OfferState};
 use hamr_comm::migrate::MAX_MESSAGE;
 use hamr_comm::registry::Table;
 use hamr_comm::{BufferPtr, Context, Entry, Fault, Handler, Task};
@@ -164,16 +164,7 @@ impl Bench {
 
     fn offer(&mut self) -> HostHandshake {
         self.epoch = self.epoch.next();
-        let offer = Offer {
-            plan: PLAN,
-            node: NODE,
-            features: self.features,
-            required: 0,
-            fingerprint: 0,
-            host_handlers: Table::EMPTY,
-            pid: 0,
-            idle_policy: IdlePolicy::default(),
-        };
+        let offer = Offer { features: self.features, ..Offer::new(PLAN, NODE) };
         HostHandshake::offer(&self.window, &offer, self.epoch).expect("long enough").0
     }
 

@@ -8,7 +8,6 @@ use hamr::inspect::dump;
 use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Placement, Plan};
 use hamr_comm::abi::preamble::{DeviceState, feature, word};
-use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::rings::{CrashRecord, LogLevel, RingHeader};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::{RepHdr, ReqHdr, seq};
@@ -16,7 +15,7 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::abi::task_line::{TaskLine, WaitKind};
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, SlotAccess, Slots};
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer};
 use hamr_comm::registry::Table;
 use hamr_comm::{Context, Entry, Fault, Task, offload};
 use std::path::PathBuf;
@@ -60,28 +59,12 @@ const PLAN: Plan = Plan {
 fn crashed() -> Vec<u8> {
     let (host, device) = hamr_tests::both_ends::both_ends(Layout::plan(&PLAN).expect("allowed").window_len());
     let features = feature::TICKETS | feature::LOGS | feature::CONTAIN;
-    let offer = Offer {
-        plan: PLAN,
-        node: NodeId(2),
-        features,
-        required: feature::TICKETS,
-        fingerprint: 7,
-        host_handlers: Table::EMPTY,
-        pid: 42,
-        idle_policy: IdlePolicy::default(),
-    };
+    let offer = Offer { features, required: feature::TICKETS, fingerprint: 7, pid: 42, ..Offer::new(PLAN, NodeId(2)) };
     let (handshake, layout) = HostHandshake::offer(&host, &offer, EPOCH).expect("long enough");
     let profile = DeviceProfile {
-        features,
-        board: "golden",
         memory: 1 << 20,
-        pid: 0,
         build_id: [0xAB; 20],
-        tasks: 0,
-        task_stack: 0,
-        longest_message: 0,
-        max_queues: MAX_QUEUES as u32,
-        max_chunk: QueueDescriptor::MAX_CHUNK,
+        ..DeviceProfile::new("golden", features, MAX_QUEUES as u32)
     };
     let table = Table::of(vec![&ADD, &FAIL]);
     let mut state = DeviceHandshake::Waiting;

@@ -138,14 +138,10 @@ fn no_message_comes_between_the_last_polls_and_the_sleep() {
     let device = Device::new(Bell(host.clone(), Some(for_device)), Table::of(ENTRIES.iter().collect()), &mut scratch);
     let device = &mut device.expect("a window").with_tasks(&mut places, 64 << 10);
     let offer = Offer {
-        plan: PLAN,
-        node: NodeId(1),
         features: feature::TICKETS | feature::DOORBELL,
         required: feature::DOORBELL,
-        fingerprint: 0,
-        host_handlers: Table::EMPTY,
-        pid: 0,
         idle_policy: IdlePolicy { spin_us: 0, sleep_us: FOR_EVER },
+        ..Offer::new(PLAN, NodeId(1))
     };
     let (offered, _) = HostHandshake::offer(&host.window, &offer, Epoch::FIRST).expect("long enough");
     while !matches!(offered.step(&host.window), OfferState::Serving) {

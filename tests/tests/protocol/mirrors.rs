@@ -1,7 +1,7 @@
 //! A mirror between two copies of a window, each with one end of the protocol alone: what crosses, in which order, and
 //! what is refused.
 
-use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
+use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{
     DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, feature, word,
@@ -13,12 +13,12 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::abi::tasks::TasksLayout;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{Requester, Responder, SlotAccess, Slots};
-use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, Takeover};
+use hamr_comm::handshake::Takeover;
 use hamr_comm::mirror::{
     Body, DeviceCopy, DeviceSide, Half, HostCopy, Lost, MOST_LOOK, Message, Mirror, NotifyOwner, Side,
 };
-use hamr_comm::registry::Table;
 use hamr_tests::conformance::Random;
+use hamr_tests::driving::{self, KEY, again, copies, get, set};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,27 +33,15 @@ const PLAN: Plan = Plan {
     table: 4096,
     log: 1024,
     trace: 0,
+    tasks: 1,
+    host_chunk: 64,
+    host_table: 64,
     ..Plan::NO_TASKS
 };
-const KEY: HandlerKey = HandlerKey(7);
 const WINDOW: u64 = 1 << 16;
 
 fn offer(window: &Window<Shared>, epoch: Epoch) -> Layout {
-    offer_with(window, epoch, 0)
-}
-
-fn offer_with(window: &Window<Shared>, epoch: Epoch, features: u32) -> Layout {
-    let offer = Offer {
-        plan: Plan { tasks: 1, host_chunk: 64, host_table: 64, ..PLAN },
-        node: NodeId(1),
-        features,
-        required: 0,
-        fingerprint: 0,
-        host_handlers: Table::of(Vec::new()),
-        pid: 0,
-        idle_policy: IdlePolicy::default(),
-    };
-    HostHandshake::offer(window, &offer, epoch).expect("long enough").1
+    driving::offer(window, PLAN, epoch)
 }
 
 /// Two copies and what is between them, in an epoch.
@@ -74,11 +62,10 @@ impl Rig {
         features: u32,
         sides: impl FnOnce(HostCopy<Shared>, DeviceCopy<Shared>) -> (HostCopy<Shared>, DeviceCopy<Shared>),
     ) -> Self {
-        let [near, far] = [(); 2].map(|()| Window::private(WINDOW).share());
-        let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
-        let (host, device) = sides(HostCopy::new(all(&near)), DeviceCopy::new(all(&far)));
+        let [near, far] = copies(WINDOW);
+        let (host, device) = sides(HostCopy::new(again(&near)), DeviceCopy::new(again(&far)));
         let mirror = Mirror::new(host, device);
-        let layout = offer_with(&near, epoch, features);
+        let layout = driving::offer_with(&near, PLAN, features, epoch);
         let mut rig = Self { near, far, mirror, layout };
         rig.near.word(word::OPEN_QUEUES).expect("inside").publish(3);
         rig.step();
@@ -89,14 +76,8 @@ impl Rig {
         self.mirror.step().expect("both are there");
     }
 
-    fn queue(&self, window: &Window<Shared>) -> Queue<Shared> {
-        let mut queue = window.queue(&self.layout.queue(window, 1).expect("laid out")).expect("inside");
-        queue.use_two_lines(true);
-        queue
-    }
-
     fn ends(&self, epoch: Epoch) -> (Requester<Queue<Shared>>, Responder<Queue<Shared>>) {
-        (Requester::new(self.queue(&self.near), epoch), Responder::new(self.queue(&self.far), epoch))
+        driving::ends(&self.layout, &self.near, &self.far, 1, epoch)
     }
 }
 
@@ -160,11 +141,10 @@ fn replies_come_in_the_order_of_their_requests() {
 /// Whoever reads the reply of a fault looks at once whether the epoch has ended by it. Of two, one may be older than the state.
 #[test]
 fn the_reply_of_a_fault_comes_behind_the_state_that_it_has_left() {
-    let [near, far] = [(); 2].map(|()| Window::private(WINDOW).share());
-    let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
-    let (mut host, mut device) = (HostCopy::new(all(&near)), DeviceCopy::new(all(&far)));
+    let [near, far] = copies(WINDOW);
+    let (mut host, mut device) = (HostCopy::new(again(&near)), DeviceCopy::new(again(&far)));
     let layout = offer(&near, Epoch(1));
-    store(&near, word::OPEN_QUEUES, 2);
+    set(&near, word::OPEN_QUEUES, 2);
     let queue = |window: &Window<Shared>| window.queue(&layout.queue(window, 1).expect("laid out")).expect("inside");
     let mut calls = Requester::new(queue(&near), Epoch(1));
     (0..3).for_each(|_| _ = calls.submit_ring(ReqHdr::inline(KEY, 0).with(ReqHdr::UNORDERED), &[]));
@@ -172,12 +152,12 @@ fn the_reply_of_a_fault_comes_behind_the_state_that_it_has_left() {
     while host.take(&mut message).expect("a window") {
         device.put(&message).expect("of this layout");
     }
-    store(&far, word::EPOCH_ACK, 1);
+    set(&far, word::EPOCH_ACK, 1);
     let mut serves = Responder::new(queue(&far), Epoch(1));
     let found = [(); 3].map(|()| serves.next(true).expect("carried"));
     let fault = RepHdr::inline(Status::TRAP, 0).with(RepHdr::FAULT);
     for (found, hdr) in found.iter().zip([fault, RepHdr::inline(Status::OK, 0), fault]) {
-        store(&far, word::DEVICE_STATE, DeviceState::CRASHED.0);
+        set(&far, word::DEVICE_STATE, DeviceState::CRASHED.0);
         serves.slot(found.slot).publish_reply(hdr.0, found.seq);
     }
     let mut order = Vec::new();
@@ -319,8 +299,7 @@ fn no_message_of_a_peer_does_more_than_a_slot_may() {
     let (mut refused, mut taken) = (0, 0);
     for _ in 0..200 {
         let rig = Rig::new(Epoch(1));
-        let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
-        let (mut host, mut device) = (HostCopy::new(all(&rig.near)), DeviceCopy::new(all(&rig.far)));
+        let (mut host, mut device) = (HostCopy::new(again(&rig.near)), DeviceCopy::new(again(&rig.far)));
         let mut message = Message::default();
         assert!(host.take(&mut message).expect("an offer"));
         device.renew();
@@ -375,14 +354,6 @@ fn no_offer_does_more_than_the_window_has_room_for() {
     assert!(refused > 2000, "{refused}");
 }
 
-fn word_of(window: &Window<Shared>, off: u64) -> u32 {
-    window.word(off).expect("inside").observe()
-}
-
-fn store(window: &Window<Shared>, off: u64, value: u32) {
-    window.word(off).expect("inside").publish(value);
-}
-
 /// A doorbell, and how often its owner was notified.
 fn doorbell() -> (NotifyOwner, Arc<AtomicU32>) {
     let count = Arc::new(AtomicU32::new(0));
@@ -401,14 +372,14 @@ fn rig_with_doorbells() -> (Rig, [Arc<AtomicU32>; 2]) {
     let mut rig =
         Rig::with(Epoch(1), feature::DOORBELL, |h, d| (h.with_doorbell(of_host), d.with_doorbell(of_device, 0x77)));
     let features = DEVICE_RECORD + offset_of!(DeviceRecord, features) as u64;
-    store(&rig.far, features, feature::DOORBELL);
+    set(&rig.far, features, feature::DOORBELL);
     for state in [DeviceState::ACCEPTED, DeviceState::SERVING] {
-        store(&rig.far, word::EPOCH_ACK, 1);
-        store(&rig.far, word::DEVICE_STATE, state.0);
+        set(&rig.far, word::EPOCH_ACK, 1);
+        set(&rig.far, word::DEVICE_STATE, state.0);
         rig.step();
     }
-    assert_eq!(word_of(&rig.far, word::HOST_DOORBELL), 0x77);
-    assert_eq!(word_of(&rig.near, features), feature::DOORBELL);
+    assert_eq!(get(&rig.far, word::HOST_DOORBELL), 0x77);
+    assert_eq!(get(&rig.near, features), feature::DOORBELL);
     (rig, [host, device])
 }
 
@@ -421,7 +392,7 @@ fn a_side_that_sleeps_is_notified_and_notifies_sleepers() {
     // Its own wait words are odd, and fresh before each sleep.
     let words = [(&rig.near, word::DEVICE_WAIT), (&rig.far, word::HOST_WAIT)]
         .map(|(of, off)| (of.part(0, WINDOW).expect("all"), off));
-    let load = || words.each_ref().map(|(window, off)| word_of(window, *off));
+    let load = || words.each_ref().map(|(window, off)| get(window, *off));
     assert!(rig.mirror.prepare_wait(), "both are notified");
     let first = load();
     assert!(first.iter().all(|word| word & 1 == 1), "{first:?}");
@@ -432,12 +403,12 @@ fn a_side_that_sleeps_is_notified_and_notifies_sleepers() {
     assert!(load().iter().all(|word| word & 1 == 0));
     // A device that polls is not notified of a request, one that sleeps is.
     for sleeps in [false, true] {
-        store(&rig.far, word::DEVICE_WAIT, u32::from(sleeps));
+        set(&rig.far, word::DEVICE_WAIT, u32::from(sleeps));
         let x = host.submit_ring(ReqHdr::inline(KEY, 0), &[]);
         rig.step();
         assert_eq!(notified(&to_device), u32::from(sleeps));
         // Likewise a host of a reply.
-        store(&rig.near, word::HOST_WAIT, u32::from(sleeps));
+        set(&rig.near, word::HOST_WAIT, u32::from(sleeps));
         let found = device.next(true).expect("carried");
         device.slot(found.slot).publish_reply(RepHdr::inline(Status::OK, 0).0, found.seq);
         rig.step();
@@ -457,9 +428,9 @@ fn a_host_that_sleeps_is_notified_of_calls_of_the_device() {
     let tasks = TasksLayout::read(&rig.layout, &rig.near).expect("planned");
     let waits: Vec<_> = (0..tasks.queues()).map(|queue| tasks.wait_word(queue)).collect();
     rig.mirror.prepare_wait();
-    let first: Vec<_> = waits.iter().map(|off| word_of(&rig.far, *off)).collect();
+    let first: Vec<_> = waits.iter().map(|off| get(&rig.far, *off)).collect();
     rig.mirror.prepare_wait();
-    let second: Vec<_> = waits.iter().map(|off| word_of(&rig.far, *off)).collect();
+    let second: Vec<_> = waits.iter().map(|off| get(&rig.far, *off)).collect();
     assert!(
         first.iter().zip(&second).all(|(first, second)| first != second && second & 1 == 1),
         "{first:?} {second:?}"
@@ -468,7 +439,7 @@ fn a_host_that_sleeps_is_notified_of_calls_of_the_device() {
     let (mut device, mut host) =
         (Requester::new(queue(&rig.far), Epoch(1)), Responder::new(queue(&rig.near), Epoch(1)));
     for sleeps in [false, true] {
-        store(&rig.near, waits[1], u32::from(sleeps));
+        set(&rig.near, waits[1], u32::from(sleeps));
         notified(&to_host);
         device.submit_ring(ReqHdr::inline(KEY, 0), &[]);
         rig.step();
@@ -482,13 +453,13 @@ fn a_copy_without_a_doorbell_offers_none() {
     let (of_host, _) = doorbell();
     let mut rig = Rig::with(Epoch(1), feature::DOORBELL, |h, d| (h.with_doorbell(of_host), d));
     let offered = offset_of!(Preamble, features_offered) as u64;
-    assert_eq!([&rig.near, &rig.far].map(|of| word_of(of, offered) & feature::DOORBELL), [feature::DOORBELL, 0]);
-    store(&rig.far, word::EPOCH_ACK, 1);
-    store(&rig.far, word::DEVICE_STATE, DeviceState::ACCEPTED.0);
+    assert_eq!([&rig.near, &rig.far].map(|of| get(of, offered) & feature::DOORBELL), [feature::DOORBELL, 0]);
+    set(&rig.far, word::EPOCH_ACK, 1);
+    set(&rig.far, word::DEVICE_STATE, DeviceState::ACCEPTED.0);
     rig.step();
     // The mirror is notified, whoever the device is.
     let features = DEVICE_RECORD + offset_of!(DeviceRecord, features) as u64;
-    assert_eq!(word_of(&rig.near, features), feature::DOORBELL);
+    assert_eq!(get(&rig.near, features), feature::DOORBELL);
     assert!(!rig.mirror.prepare_wait(), "the device notifies nobody");
 }
 
@@ -497,9 +468,9 @@ fn words_of_a_log_and_looks_cross() {
     let mut rig = Rig::new(Epoch(1));
     let log = rig.layout.section(SectionKind::LOG).expect("planned").off;
     for (off, value) in [(RingHeader::LEVEL, 3), (RingHeader::CONSUMED, 40), (RingHeader::READER, 1)] {
-        store(&rig.near, log + off, value);
+        set(&rig.near, log + off, value);
         rig.step();
-        assert_eq!(word_of(&rig.far, log + off), value);
+        assert_eq!(get(&rig.far, log + off), value);
     }
     rig.far.write_bytes(log + 64, b"seen").expect("inside");
     let looks = rig.mirror.sides().0.looks().clone();
@@ -546,8 +517,8 @@ fn a_new_host_ends_the_epoch_of_an_earlier_one() {
     let far = Window::private(WINDOW).share();
     let all = |of: &Window<Shared>| of.part(0, WINDOW).expect("all of it");
     offer(&far, Epoch(7));
-    store(&far, word::EPOCH_ACK, 7);
-    store(&far, word::DEVICE_STATE, DeviceState::SERVING.0);
+    set(&far, word::EPOCH_ACK, 7);
+    set(&far, word::DEVICE_STATE, DeviceState::SERVING.0);
     let near = Window::private(WINDOW).share();
     let mut host = HostCopy::new(all(&near));
     let mut front = [0; PREAMBLE_BYTES as usize];
@@ -557,13 +528,13 @@ fn a_new_host_ends_the_epoch_of_an_earlier_one() {
     let mut mirror = Mirror::new(host, DeviceCopy::new(all(&far)));
     let takeover = Takeover::begin(&near);
     mirror.step().expect("both are there");
-    assert_eq!((takeover.step(&near), word_of(&far, word::HOST_STATE)), (None, HostState::CLOSING.0));
-    store(&far, word::DEVICE_STATE, DeviceState::STOPPED.0);
+    assert_eq!((takeover.step(&near), get(&far, word::HOST_STATE)), (None, HostState::CLOSING.0));
+    set(&far, word::DEVICE_STATE, DeviceState::STOPPED.0);
     mirror.step().expect("both are there");
     assert_eq!(takeover.step(&near), Some(Epoch(8)));
     offer(&near, Epoch(8));
     mirror.step().expect("both are there");
-    assert_eq!((word_of(&far, word::EPOCH), word_of(&far, 0)), (8, MAGIC));
+    assert_eq!((get(&far, word::EPOCH), get(&far, 0)), (8, MAGIC));
 }
 
 /// A device that was started again has acknowledged nothing.
@@ -573,5 +544,5 @@ fn a_new_start_ends_the_epoch_of_a_device_that_has_not_left() {
     rig.mirror.sides().1.renew();
     offer(&rig.near, Epoch(2));
     rig.step();
-    assert_eq!(word_of(&rig.far, word::EPOCH), 2);
+    assert_eq!(get(&rig.far, word::EPOCH), 2);
 }

@@ -11,7 +11,7 @@ use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::tasks::TasksLayout;
 use hamr_comm::abi::window::{Private, Queue, Slot, Window};
 use hamr_comm::am::{MAX_QUEUES, Requester, Responder, SlotAccess, Slots};
-use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, IdlePolicy, Offer};
+use hamr_comm::handshake::{DeviceHandshake, DeviceProfile, HostHandshake, Offer};
 use hamr_comm::registry::Table;
 use std::cell::Cell;
 use std::ops::Range;
@@ -31,16 +31,12 @@ const PLAN: Plan = Plan {
 const BOTH: [Placement; 2] = [Placement::OneMemory, Placement::TwoMemories];
 
 const PROFILE: DeviceProfile = DeviceProfile {
-    features: feature::TICKETS | feature::TASKS | feature::HOST_CALLS | feature::SPLIT,
-    board: "split",
-    memory: 0,
-    pid: 0,
-    build_id: [0; 20],
     tasks: 2,
-    task_stack: 0,
-    longest_message: 0,
-    max_queues: MAX_QUEUES as u32,
-    max_chunk: QueueDescriptor::MAX_CHUNK,
+    ..DeviceProfile::new(
+        "split",
+        feature::TICKETS | feature::TASKS | feature::HOST_CALLS | feature::SPLIT,
+        MAX_QUEUES as u32,
+    )
 };
 
 /// A window with an offer.
@@ -51,14 +47,9 @@ fn offered(placement: Placement) -> (Window<Private>, Layout) {
     // What an earlier epoch has left.
     window.write_bytes(0, &vec![0xAA; window.len() as usize]).expect("all of it");
     let offer = Offer {
-        plan,
-        node: NodeId(1),
         features: feature::TASKS | feature::HOST_CALLS,
         required: feature::TICKETS,
-        fingerprint: 0,
-        host_handlers: Table::EMPTY,
-        pid: 0,
-        idle_policy: IdlePolicy::default(),
+        ..Offer::new(plan, NodeId(1))
     };
     let (_, layout) = HostHandshake::offer(&window, &offer, Epoch::FIRST).expect("it is long enough");
     (window, layout)

@@ -187,29 +187,7 @@ fn a_waiting_task_is_woken_by_a_silent_end() {
     let options = deep();
     let target = devices::runtime().target("shm").expect("known").expect("takes an image");
     let image = devices::image("shm").resolve(&target).expect("an image");
-    let plan = hamr_comm::abi::layout::Plan {
-        streams: options.streams.unwrap_or(8),
-        ring: options.ring,
-        tickets: options.tickets,
-        chunk: options.chunk,
-        heap: options.heap,
-        ..Default::default()
-    };
-    let std::ops::Range { start: heap_off, end: window_len } =
-        hamr_comm::abi::layout::Layout::plan(&plan).expect("allowed").heap();
-    let request = LaunchRequest {
-        device: "silent",
-        argument: "",
-        image: Some(&image),
-        window_len,
-        heap_off,
-        host_memory: None,
-        drives: false,
-        has_side: false,
-        cpu: None,
-        start_deadline: devices::START_TIMEOUT,
-        silence: devices::START_TIMEOUT,
-    };
+    let request = LaunchRequest { image: Some(&image), ..devices::request("silent", &options) };
     let (link, faults) = FaultInjector::new(WithoutDoorbell(ShmLauncher.launch(&request).expect("starts")));
     let node = devices::runtime().attach("silent", Box::new(link), options).expect("a device");
     let gate = hamr_tests::conformance::Gate::new(&node);

@@ -19,7 +19,7 @@ const SIZES: [(&str, u32); 7] = [
 ];
 /// Where a message of no bytes is drawn on the logarithmic axis.
 const EMPTY_AT: f64 = 4.0;
-/// Width of a step of a histogram, as `hamr bench` makes them.
+/// Width of a step of a histogram, as `hamr-bench` makes them.
 const STEP: f64 = 0.05;
 
 /// Name and content of each file.

@@ -53,7 +53,7 @@ impl Data {
         format!("{{\n{}\n}}\n", lists.join(",\n"))
     }
 
-    /// Takes up a line that `hamr bench --json` printed.
+    /// Takes up a line that `hamr-bench rows --json` printed.
     pub(super) fn add_line(&mut self, line: &str) -> Result<(), Error> {
         let row: Value = serde_json::from_str(line)
             .map_err(|e| Error::Failed(format!("expected a JSON line, got `{line}`: {e}")))?;

@@ -1,4 +1,4 @@
-//! The lines of the tables, and the rows of `hamr bench` that they need.
+//! The lines of the tables, and the rows of `hamr-bench` that they need.
 
 use std::collections::BTreeSet;
 
@@ -168,7 +168,7 @@ pub(super) const COUNTS: [&str; 16] = [
 /// The row beside UCX's puts.
 pub(super) const VERBS: &str = "verbs_rate_8";
 
-/// The rows of `hamr bench` that the page and the charts need, each once.
+/// The rows of `hamr-bench` that the page and the charts need, each once.
 pub(super) fn rows() -> Vec<&'static str> {
     let calls = FLOORS.iter().chain(&CALLS).chain(&PIPELINES).chain(&TRANSFERS);
     let lines = calls.chain(&TASKS).chain(&GASNET).chain(&NETWORK);

@@ -1,7 +1,7 @@
 //! `cargo xtask performance`: measures this system and others in the same minutes, and writes the
 //! charts and the tables of `docs/performance.md` from the measurement.
 //!
-//! A launch is one run of `hamr bench` and one of each other system, so that all see the same
+//! A launch is one run of `hamr-bench` and one of each other system, so that all see the same
 //! spells of the machine. `rivals`, `network` and `system` are the others, `data` is what is kept, `charts`
 //! and `page` with its `lines` show it, `svg` draws. With `--redraw` nothing is measured. `pairs` is a task
 //! of its own: whole programs beside the same in C.
@@ -30,7 +30,7 @@ use system::Cpus;
 const LAUNCHES: usize = 10;
 /// Launches, of these, that also measure programs over arrays, which take long.
 const PROGRAM_LAUNCHES: usize = 3;
-/// The time for one run of `hamr bench`.
+/// The time for one run of `hamr-bench`.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// How often another system is measured again because the spell changed meanwhile.
 const ATTEMPTS: usize = 3;
@@ -111,11 +111,11 @@ fn measure(launches: usize) -> Result<Data, Error> {
     Ok(data)
 }
 
-/// One run of `hamr bench` with a launch of the device.
+/// One run of `hamr-bench` with a launch of the device.
 fn bench(data: &mut Data, arguments: &[&str]) -> Result<(), Error> {
     let mut command = child::cargo();
-    command.args(["run", "--quiet", "--release", "--package", "hamr-cli", "--"]);
-    command.args(["bench", "--json", "--launches", "1"]).args(arguments);
+    command.args(["run", "--quiet", "--release", "--package", "hamr-bench", "--"]);
+    command.args(["rows", "--json", "--launches", "1"]).args(arguments);
     let output = child::capture(&mut command, LIMIT)?;
     output.lines().try_for_each(|line| data.add_line(line))
 }

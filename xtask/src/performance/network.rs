@@ -17,10 +17,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const WHAT: &str = "network";
 /// Bytes of a message each way.
 const SIZE: usize = 8;
-/// Systems in `xtask/rivals`, and their names there.
+/// Systems in `bench/rivals`, and their names there.
 const CALLS: [(&str, &str); 2] = [("gRPC (tonic)", "tonic"), ("tarpc", "tarpc")];
 
-/// The package `xtask/rivals`, whose dependencies are none of this workspace.
+/// The package `bench/rivals`, whose dependencies are none of this workspace.
 pub(super) struct Calls {
     cpus: Cpus,
     program: Option<PathBuf>,
@@ -33,7 +33,7 @@ impl Calls {
     pub(super) fn prepare(target: &Path, cpus: Cpus) -> Self {
         let folder = target.join("rivals-calls");
         let mut build = child::cargo();
-        build.args(["build", "--quiet", "--release", "--locked", "--manifest-path", "xtask/rivals/Cargo.toml"]);
+        build.args(["build", "--quiet", "--release", "--locked", "--manifest-path", "bench/rivals/Cargo.toml"]);
         let built = child::run(build.arg("--target-dir").arg(&folder), BUILD_LIMIT);
         let (program, missing) = match built {
             Ok(()) => (Some(folder.join("release/hamr-rivals")), None),

@@ -83,7 +83,7 @@ impl Rivals {
 
     fn build_mpi(&self, target: &Path) -> Result<PathBuf, crate::Error> {
         let program = target.join("mpi_ping_pong");
-        self.build(&crate::root().join("xtask/src/performance/mpi_ping_pong.c"), &program, &["-O2"])?;
+        self.build(&crate::root().join("bench/rivals/mpi_ping_pong.c"), &program, &["-O2"])?;
         Ok(program)
     }
 

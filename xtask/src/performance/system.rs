@@ -9,7 +9,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// A line's round trip below this many nanoseconds: the processors share a cache, as `hamr bench`
+/// A line's round trip below this many nanoseconds: the processors share a cache, as `hamr-bench`
 /// has it.
 const NEAR_BELOW: f64 = 200.0;
 

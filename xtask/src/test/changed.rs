@@ -16,15 +16,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 const BASES: [&str; 3] = ["origin/HEAD", "origin/main", "main"];
 
 /// Packages whose tests load images, or link libraries, which cargo does not see as dependencies.
-const LOADS: [(&str, &[&str]); 3] = [
+const LOADS: [(&str, &[&str]); 4] = [
     (
         "hamr-tests",
         &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-micro", "hamr-tests-microvm", "hamr-tests-module"],
     ),
     (
-        "hamr-cli",
+        "hamr-bench",
         &[
-            "hamr-device-fw-bench",
+            "hamr-bench-image",
+            // Runs of its binary are in the tests of that one.
+            "hamr-cli",
             "hamr-device-fw-demo",
             "hamr-hca",
             "hamr-tests-image",
@@ -32,6 +34,7 @@ const LOADS: [(&str, &[&str]); 3] = [
             "hamr-verbs-image",
         ],
     ),
+    ("hamr-cli", &["hamr-device-fw-demo", "hamr-tests-image", "hamr-tests-module"]),
     (RUNNER, &["hamr-gasnet"]),
 ];
 
@@ -248,6 +251,7 @@ mod tests {
             package("hamr-device-fw", "device-fw", &["hamr-comm"], &[]),
             package("hamr-device-fw-demo", "device-fw/demo", &["hamr-device-fw"], &[]),
             package("hamr", "host", &["hamr-comm"], &[]),
+            package("hamr-bench", "bench", &["hamr"], &[]),
             package("hamr-cli", "host/cli", &["hamr"], &[]),
             package("hamr-tests", "tests", &["hamr"], &[]),
             package("hamr-tests-model", "tests/model", &["hamr-comm"], &[]),
@@ -268,7 +272,7 @@ mod tests {
     #[test]
     fn a_change_affects_the_users_of_its_package() {
         let reached = reached(&["host/src/node/mod.rs"]);
-        assert_eq!(names(&reached.built), ["hamr", "hamr-cli", "hamr-tests"]);
+        assert_eq!(names(&reached.built), ["hamr", "hamr-bench", "hamr-cli", "hamr-tests"]);
         assert_eq!(reached.built, reached.tested);
         let scope = Scope::Changed(reached);
         assert_eq!(
@@ -285,7 +289,7 @@ mod tests {
         assert!(!comm.built.contains("hamr-comm-macros") && comm.tested.contains("hamr-comm-macros"));
         let image = reached(&["device-fw/demo/src/main.rs"]);
         assert_eq!(names(&image.built), ["hamr-device-fw-demo"]);
-        assert_eq!(names(&image.tested), ["hamr-cli", "hamr-device-fw-demo", "hamr-tests"]);
+        assert_eq!(names(&image.tested), ["hamr-bench", "hamr-cli", "hamr-device-fw-demo", "hamr-tests"]);
     }
 
     #[test]

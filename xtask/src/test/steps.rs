@@ -27,7 +27,7 @@ const fn suite(name: &'static str, about: &'static str, budget: u64, looks: Look
 const MANIFESTS: Looks = Looks::Files(&["Cargo.toml"]);
 const SOURCES: Looks = Looks::Files(&[".rs", ".s", "docs/unsafe.md"]);
 const IMAGES: Looks = Looks::Of(&[
-    "hamr-device-fw-bench",
+    "hamr-bench-image",
     "hamr-device-fw-demo",
     "hamr-tests-image",
     "hamr-tests-micro",
@@ -83,7 +83,7 @@ pub(super) const STEPS: &[Step] = &[
         "instructions",
         "an empty call stays below its instruction limit",
         5,
-        Looks::Of(&["hamr-cli", "hamr-device-fw"]),
+        Looks::Of(&["hamr-bench", "hamr-device-fw"]),
         |_| instructions::step(),
     ),
 ];

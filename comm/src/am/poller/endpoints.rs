@@ -2,7 +2,7 @@
 
 use super::super::dispatcher::Endpoint;
 use super::super::{Activity, Responder};
-use super::{MAX_QUEUES, SetupError};
+use super::MAX_QUEUES;
 use crate::handshake::Accepted;
 use hamr_shared_abi::layout::LayoutError;
 use hamr_shared_abi::preamble::feature;
@@ -10,6 +10,21 @@ use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::window::Window;
 
 const _: () = assert!(MAX_QUEUES + hamr_shared_abi::world::MAX_RANKS <= Activity::QUEUES);
+
+/// Why a poller cannot be set up over a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetupError {
+    /// A descriptor or section fails the checks of the layout.
+    Layout(LayoutError),
+    /// More queue pairs than [`MAX_QUEUES`].
+    TooManyQueues(u32),
+}
+
+impl From<LayoutError> for SetupError {
+    fn from(e: LayoutError) -> Self {
+        Self::Layout(e)
+    }
+}
 
 /// The responding ends, by number: of queue pairs of the host, then of lanes from the ranks.
 pub(super) struct Endpoints<K, F> {

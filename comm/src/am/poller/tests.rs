@@ -6,14 +6,15 @@ use crate::Handler;
 use crate::am::{Requester, Slots};
 use crate::context::Context;
 use crate::handler::Entry;
-use crate::handshake::{HostHandshake, IdlePolicy, Offer};
-use crate::registry::ping;
+use crate::handshake::{Accepted, HostHandshake, IdlePolicy, Offer};
+use crate::migrate::MAX_MESSAGE;
+use crate::registry::{Table, ping};
 use core::cell::{Cell, RefCell};
 use hamr_shared_abi::ids::{HandlerKey, NodeId};
 use hamr_shared_abi::layout::{Layout, Plan};
 use hamr_shared_abi::slot::{COUNT_BITS, RepHdr, ReqHdr, seq};
 use hamr_shared_abi::table::record_flag;
-use hamr_shared_abi::window::{Queue, Shared};
+use hamr_shared_abi::window::{DeviceWindow, Queue, Shared};
 use std::{thread_local, vec};
 
 const STREAMS: u32 = 20;
@@ -21,17 +22,7 @@ const STREAMS: u32 = 20;
 fn offer(streams: u32) -> Offer {
     let plan =
         Plan { streams, ring: 4, tickets: 0, chunk: 64, table: 1024, log: 0, trace: 0, heap: 4096, ..Plan::NO_TASKS };
-    let idle_policy = IdlePolicy::default();
-    Offer {
-        plan,
-        node: NodeId(1),
-        features: 0,
-        required: 0,
-        fingerprint: 0,
-        host_handlers: Table::EMPTY,
-        pid: 0,
-        idle_policy,
-    }
+    Offer::new(plan, NodeId(1))
 }
 
 fn accepted(layout: Layout, epoch: Epoch) -> Accepted {

@@ -1,7 +1,5 @@
 //! Commands with a time limit, and those that measure.
 
-mod bench;
-
 use super::*;
 use crate::common::within;
 

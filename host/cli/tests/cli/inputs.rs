@@ -74,7 +74,6 @@ const READERS: &[&[&str]] = &[
     &["devices", "--image", "PATH"],
     &["handlers", "--image", "PATH"],
     &["serve", "inputs", "--image", "PATH"],
-    &["bench", "--only", "call_empty", "--image", "PATH"],
     &["logs", "--image", "PATH"],
     &["logs", "PATH"],
     &["inspect", "PATH"],
@@ -163,7 +162,6 @@ fn an_argument_that_is_no_text_is_named() {
         &["image", "PATH"],
         &["image", "--image", "PATH"],
         &["devices", "PATH"],
-        &["bench", "--only", "PATH"],
         &["help", "options", "PATH"],
     ] {
         is_refused(&mut hamr(&line(words, Path::new(OsStr::from_bytes(b"odd\xff")))), "odd");

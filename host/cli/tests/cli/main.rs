@@ -20,16 +20,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// What is tested.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_hamr");
+
 fn refused(run: &Run, words: &[&str]) {
-    assert_eq!(run.code, Some(2), "exit code of {run:?}");
-    assert_eq!(run.stdout, "", "{run:?}");
-    assert_eq!(run.stderr.lines().count(), 1, "one line in {run:?}");
-    assert!(run.stderr.starts_with("hamr: ") && !run.stderr.contains("panicked"), "{run:?}");
-    assert!(!run.stderr.trim_end().contains(char::is_control), "{run:?}");
-    for word in words {
-        assert!(run.stderr.contains(word), "`{word}` in {run:?}");
-    }
-    run.left_nothing();
+    run.was_refused("hamr", words);
 }
 
 fn json(run: &Run) -> Value {
@@ -87,7 +82,7 @@ fn bad_usage_is_one_clear_line() {
     let (a, b) = (v.path("a64"), v.path("b64"));
     refused(&hamr(&["dot", &a]), &["B.npy", "--help"]);
     refused(&hamr(&["dto", &a, &b]), &["'dto'", "--help"]);
-    refused(&hamr(&["bench", "--onyl", "start"]), &["'--onyl' found; a similar", "--help"]);
+    refused(&hamr(&["handlers", "--hots"]), &["'--hots' found; a similar", "--help"]);
     refused(&hamr(&["help", "options", "heap"]), &["no argument", "`heap`"]);
     refused(&hamr(&["devices", "--jsno"]), &["--jsno"]);
     refused(&hamr(&["--device", "toaster", "dot", &a, &b]), &["toaster", "loopback, pci, qemu, shm"]);
@@ -99,8 +94,6 @@ fn bad_usage_is_one_clear_line() {
     refused(&hamr(&["inspect", "4194304999"]), &["4194304999"]);
     refused(&hamr(&["inspect", "/nonexistent/window"]), &["/nonexistent/window"]);
     refused(&hamr(&["inspect", &a]), &["fewer than"]);
-    refused(&hamr(&["bench", "--only", "nonsense"]), &["nonsense", "call_empty"]);
-    refused(&hamr(&["bench", "--launches", "0"]), &["--launches", "0"]);
     refused(&hamr(&["devices", "--option", "heap=1T"]), &["--option", "heap", "K, M or G", "1T"]);
     refused(&hamr(&["devices", "--option", "haep=1"]), &["--option", "NAME=VALUE", "heap", "haep=1"]);
 }

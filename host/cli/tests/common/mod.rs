@@ -1,5 +1,6 @@
-//! Runs of the binary, and files for it to read.
+//! Runs of the binary, `PROGRAM` of the test, and files for it to read. The tests of `hamr-bench` use it, too.
 
+use crate::PROGRAM;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,11 +16,11 @@ const MARK: &str = "HAMR_CLI_TEST";
 /// The longest time for any condition on a busy machine.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The demo image, built once.
+/// The image of the program, built once.
 pub(crate) fn image() -> &'static Path {
     static IMAGE: OnceLock<PathBuf> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let output = Command::new(env!("CARGO_BIN_EXE_hamr")).arg("image").output().expect("the binary runs");
+        let output = Command::new(PROGRAM).arg("image").output().expect("the binary runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end())
     })
@@ -37,6 +38,19 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Asserts that the program of this name refused in one line with these words, and left nothing.
+    pub(crate) fn was_refused(&self, name: &str, words: &[&str]) {
+        assert_eq!(self.code, Some(2), "exit code of {self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+        assert_eq!(self.stderr.lines().count(), 1, "one line in {self:?}");
+        assert!(self.stderr.starts_with(&format!("{name}: ")) && !self.stderr.contains("panicked"), "{self:?}");
+        assert!(!self.stderr.trim_end().contains(char::is_control), "{self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "`{word}` in {self:?}");
+        }
+        self.left_nothing();
+    }
+
     /// Asserts that no process and no file in /dev/shm outlived the run. A device ends by itself
     /// after its host is killed; it gets a short time for that.
     pub(crate) fn left_nothing(&self) {
@@ -65,18 +79,18 @@ pub(crate) struct Running {
     shm: BTreeSet<PathBuf>,
 }
 
-/// Starts the binary with the demo image; `bench` with its own.
+/// Starts the binary with its image.
 pub(crate) fn spawn(arguments: &[&str]) -> Running {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let image = image();
     let (begin, shm) = (Instant::now(), shared_memory());
-    let child = Command::new(env!("CARGO_BIN_EXE_hamr"))
+    let child = Command::new(PROGRAM)
         .args(arguments)
         .env(MARK, &mark)
         // `hamr image` builds the image that this names; every other command loads the file without
         // asking cargo.
-        .env("HAMR_IMAGE", if arguments.first() == Some(&"bench") { Path::new("") } else { image })
+        .env("HAMR_IMAGE", image)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -5,3 +5,6 @@
 mod common;
 mod debug;
 mod scenarios;
+
+/// What is tested.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_hamr");

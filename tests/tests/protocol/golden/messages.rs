@@ -98,18 +98,7 @@ const PLAN: Plan = Plan {
 const EPOCH: Epoch = Epoch(3);
 const STREAM: u32 = 1;
 
-const PROFILE: DeviceProfile = DeviceProfile {
-    features: feature::TICKETS | feature::DEADLINES,
-    board: "golden",
-    memory: 0,
-    pid: 0,
-    build_id: [0; 20],
-    tasks: 0,
-    task_stack: 0,
-    longest_message: 0,
-    max_queues: MAX_QUEUES as u32,
-    max_chunk: QueueDescriptor::MAX_CHUNK,
-};
+const PROFILE: DeviceProfile = DeviceProfile::new("golden", feature::TICKETS | feature::DEADLINES, MAX_QUEUES as u32);
 
 /// A host's half and a device's half of one window, attached.
 struct Pair {
@@ -139,14 +128,13 @@ fn offered_plan(plan: Plan, features: u32, host_handlers: Table) -> Offered {
     let bytes = layout.window_len().max(layout.at_host().end);
     let (host, device) = hamr_tests::both_ends::both_ends(bytes);
     let offer = Offer {
-        plan,
-        node: NodeId(1),
         features,
         required: feature::TICKETS,
         fingerprint: 0x0102_0304_0506_0708,
         host_handlers,
         pid: 4242,
         idle_policy: IdlePolicy { spin_us: 300, sleep_us: 50_000 },
+        ..Offer::new(plan, NodeId(1))
     };
     let (handshake, layout) = HostHandshake::offer(&host, &offer, EPOCH).expect("the window is long enough");
     (host, device, layout, handshake)

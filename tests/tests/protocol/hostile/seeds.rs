@@ -189,16 +189,7 @@ fn attached(plan: Plan, table: Table) -> (Window<Shared>, Layout, Device<'static
     let scratch = vec![0; MAX_MESSAGE].leak();
     let mut device =
         Device::new(Bare(Some(device)), table, scratch).expect("the board has a window").with_tasks(slots(), 256 << 10);
-    let offer = Offer {
-        plan,
-        node: NODE,
-        features: 0,
-        required: 0,
-        fingerprint: 0,
-        host_handlers: Table::EMPTY,
-        pid: 0,
-        idle_policy: IdlePolicy::default(),
-    };
+    let offer = Offer::new(plan, NODE);
     let (offered, layout) = HostHandshake::offer(&window, &offer, Epoch(1)).expect("long enough");
     let _ = device.poll();
     offered.ready(&window);

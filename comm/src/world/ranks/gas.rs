@@ -2,10 +2,9 @@
 //! other (abi §14), and the wait of a task for it. The task sends and serves these messages itself,
 //! so the serve loop knows nothing of them.
 
-use super::peers::Peers;
-use super::{Caller, Rank, RankId, RankSet, WorldRef};
 use crate::task::wait::Wait;
 use crate::task::{Interrupted, Place, Reason, Task};
+use crate::world::{Caller, Peers, Rank, RankId, RankSet, WorldRef};
 use hamr_shared_abi::task_line::WaitKind;
 use hamr_shared_abi::window::{Queue, Window};
 use hamr_shared_abi::world::{Announced, GasLayout};

@@ -75,7 +75,7 @@ pub(crate) fn measure(
         // Asked for by name, not with all rows.
         Err(why) if !wanted("start") => return Err(why),
         Err(why) => {
-            hamr::cli::note(format_args!("hamr: bench: rows of verbs skipped: {why}"));
+            hamr::cli::note(format_args!("hamr-bench: rows of verbs skipped: {why}"));
             return Ok(());
         }
     };

@@ -20,7 +20,7 @@ pub(crate) fn measure(
 ) -> Result<(), BoxError> {
     let Some(target) = runtime.target(device)? else {
         hamr::cli::note(format_args!(
-            "hamr: bench: load_module, load_image skipped: device {device} is loaded with no image"
+            "hamr-bench: load_module, load_image skipped: device {device} is loaded with no image"
         ));
         return Ok(());
     };
@@ -30,7 +30,7 @@ pub(crate) fn measure(
     let (module, image) = match (files, Image::module(IMAGE)?.resolve(&target)) {
         (Ok(module), Ok(image)) => (Image::file(module.path)?, Image::file(image.path)?),
         (Err(e), _) | (_, Err(e)) => {
-            hamr::cli::note(format_args!("hamr: bench: load_module, load_image skipped: {e}"));
+            hamr::cli::note(format_args!("hamr-bench: load_module, load_image skipped: {e}"));
             return Ok(());
         }
     };

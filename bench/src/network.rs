@@ -67,7 +67,7 @@ pub(super) fn measure(
     let long = long();
     match Server::start(runtime, image, (long + (64 << 20)) as u64) {
         Ok(server) => tcp(&server, image, global, long, table, wanted)?,
-        Err(e) => hamr::cli::note(format_args!("hamr: bench: {} skipped: {e}", TCP.join(", "))),
+        Err(e) => hamr::cli::note(format_args!("hamr-bench: {} skipped: {e}", TCP.join(", "))),
     }
     machine.gather()
 }

@@ -1,8 +1,8 @@
 //! Where the handlers of the ranks are. A call carries the handler's position in the callee's table,
 //! which lies in its home (abi §3.7). The caller finds it there by id and types, and keeps it.
 
-use super::{Rank, RankId};
 use crate::why::NotSent;
+use crate::world::{Rank, RankId};
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::layout::Layout;
@@ -17,10 +17,10 @@ const USED: u32 = 1 << 31;
 
 /// The keys that this rank has found: what was wanted ([`Wanted::fingerprint`]), then rank and key. Words, and the last
 /// one stored last: a handler may be abandoned at any instruction.
-pub(super) struct Keys([[AtomicU32; 3]; ROWS]);
+pub(in crate::world) struct Keys([[AtomicU32; 3]; ROWS]);
 
 impl Keys {
-    pub(super) const fn new() -> Self {
+    pub(in crate::world) const fn new() -> Self {
         Self([const { [const { AtomicU32::new(0) }; 3] }; ROWS])
     }
 

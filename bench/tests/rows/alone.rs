@@ -1,7 +1,6 @@
-//! `hamr bench` as users run it: a few rows, as text and as JSON.
+//! A few rows, as text and as JSON.
 
-use crate::common::{Run, hamr, image};
-use crate::refused;
+use crate::common::{Run, hamr};
 use serde_json::Value;
 
 /// The rows of a run, by name.
@@ -14,7 +13,7 @@ fn rows(run: &Run) -> Vec<Value> {
 #[test]
 fn rows_state_their_spell_and_what_is_beside_them() {
     let only = "floor_tight,floor_paused,floor_one_line,floor_ring,call_empty,call_64b,call_over_handler,call_single";
-    let rows = rows(&hamr(&["bench", "--json", "--launches", "1", "--only", only]));
+    let rows = rows(&hamr(&["rows", "--json", "--launches", "1", "--only", only]));
     let named = |name: &str| rows.iter().filter(|row| row["name"] == name).collect::<Vec<_>>();
     let machine = named("machine").pop().expect("the machine");
     for measured in ["pause_ns", "clock_ns"] {
@@ -80,7 +79,7 @@ fn rows_of_copies_tasks_worlds_and_barriers_have_values() {
 /// Each of these rows, and what it stands beside.
 fn have_values(expected: &[(&str, Option<&str>)]) {
     let only: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
-    let rows = rows(&hamr(&["bench", "--json", "--launches", "1", "--only", &only.join(",")]));
+    let rows = rows(&hamr(&["rows", "--json", "--launches", "1", "--only", &only.join(",")]));
     for (name, beside) in expected {
         let row = rows.iter().find(|row| row["name"] == *name).unwrap_or_else(|| panic!("{name} is missing"));
         assert_eq!(row["beside"].as_str(), *beside, "{row}");
@@ -124,7 +123,7 @@ fn rows_of_verbs_have_values() {
 
 #[test]
 fn text_begins_with_the_machine_and_the_columns() {
-    let run = hamr(&["bench", "--launches", "1", "--only", "call_empty"]);
+    let run = hamr(&["rows", "--launches", "1", "--only", "call_empty"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     run.left_nothing();
     assert!(!run.stderr.contains("not built yet"), "this row has no image of its own: {run:?}");
@@ -133,11 +132,4 @@ fn text_begins_with_the_machine_and_the_columns() {
     let heads = lines.iter().position(|line| line.starts_with("row ")).expect("the columns");
     let rows = &lines[heads + 1..];
     assert!(!rows.is_empty() && rows.iter().all(|row| row.starts_with("call_empty ")), "{run:?}");
-}
-
-#[test]
-fn an_image_without_the_handlers_is_refused_before_a_launch() {
-    let demo = image().display().to_string();
-    let run = hamr(&["bench", "--only", "call_empty", "--image", &demo]);
-    refused(&run, &[&demo, "expected an image with the handlers", "bench_handlers!"]);
 }

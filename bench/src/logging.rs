@@ -21,7 +21,7 @@ pub(crate) fn measure(node: &Node, table: &mut Table) -> Result<(), BoxError> {
     let quiet = match node.logs() {
         Ok(logs) => logs,
         Err(why) => {
-            hamr::cli::note(format_args!("hamr: bench: log_line, call_empty_logs skipped: {why}"));
+            hamr::cli::note(format_args!("hamr-bench: log_line, call_empty_logs skipped: {why}"));
             return Ok(());
         }
     };

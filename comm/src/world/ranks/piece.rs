@@ -19,7 +19,7 @@
 // a rank is told that it may write there, and opened where all have; memory of a scope that has failed
 // is not taken again.
 
-use super::{AtomicOp, AtomicValue, OutOfReach, RankId, Strided, WorldRef};
+use crate::world::{AtomicOp, AtomicValue, OutOfReach, RankId, Strided, WorldRef};
 use bytemuck::Pod;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -52,7 +52,7 @@ impl<'c> Memory<'c> {
     /// # Safety
     /// For `'c` they are mapped, and in this rank reached through the result alone. `at` is a multiple
     /// of 64.
-    pub(super) const unsafe fn new(at: NonNull<u8>, bytes: usize, off: u64) -> Self {
+    pub(in crate::world) const unsafe fn new(at: NonNull<u8>, bytes: usize, off: u64) -> Self {
         Self { at, bytes, off, _claim: PhantomData }
     }
 

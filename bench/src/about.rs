@@ -1,4 +1,4 @@
-//! What `hamr bench --help` says: each row, and what it stands beside.
+//! The text of `hamr-bench rows --help`: each row, and what it stands beside.
 
 pub(crate) const ABOUT: &str = "\
 Measure calls and transfers, each beside what the machine allows

@@ -33,16 +33,7 @@ impl Bench {
         let plan = Plan { streams: 8, heap: 4096, ..Plan::default() };
         let features = feature::TICKETS | feature::TASKS | feature::HOST_CALLS;
         let idle_policy = IdlePolicy::default();
-        let offer = Offer {
-            plan,
-            node: NodeId(1),
-            features,
-            required: 0,
-            fingerprint: 0,
-            host_handlers: host_table,
-            pid: 0,
-            idle_policy,
-        };
+        let offer = Offer { features, host_handlers: host_table, ..Offer::new(plan, NodeId(1)) };
         let broken = |e| format!("{e:?}");
         let len = Layout::plan(&plan).map_err(|e| format!("{e:?}"))?.window_len();
         let (host, device) = super::both_ends(len)?;

@@ -11,11 +11,11 @@
 // UNSAFETY: bytes leave the heap, and come back to it (contract "claims of segments").
 
 use super::piece::Memory;
-use super::{Rank, WorldRef};
 use crate::buffer::BufferPtr;
 use crate::claims::{self, Owner};
 use crate::fault::Fault;
 use crate::task::Task;
+use crate::world::{Rank, WorldRef};
 use core::panic::Location;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;

@@ -1,5 +1,7 @@
-//! `hamr bench`: calls, transfers and their floors, in one run, on the same two processors,
-//! interleaved.
+//! `hamr-bench rows`: calls, transfers and their floors, in one run, on the same two processors,
+//! interleaved. The other commands are those of every tool (`hamr::cli`), with the image that is measured.
+//!
+//! May use: everything that it measures. No other package uses this one, and nothing that users install contains it.
 //!
 //! Each floor is measured within a millisecond of its row. Cache lines differ by a tenth in how
 //! fast they travel between processors. So each repetition uses other cache lines on both sides,
@@ -7,13 +9,18 @@
 //!
 //! `rows` is the table of rows; `floors`, `calls`, `ways`, `transfers`, `logging`, `sleeping`,
 //! `worlds`, `gas`, `xacc`, `growth`, `modules`, `verbs` and `network` with `exchange` measure; `table`, `row`, `goals` and `stats` make figures of samples;
-//! `machine` is what the figures belong to; `about` is the text of `--help`; `instructions` counts instead of measuring, by `callgrind`.
+//! `machine` is what the figures belong to; `about` is the text of `--help`; `counts` counts instructions
+//! by `callgrind` instead of measuring, of the calls in `instructions` to the device in `manual`.
+
+// A stream that is closed or full must not end a program by a panic: `io::{print, note}`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod about;
 mod ahead;
 mod both_ends;
 mod callgrind;
 mod calls;
+mod counts;
 mod exchange;
 mod floors;
 mod gas;
@@ -23,6 +30,7 @@ mod growth;
 mod instructions;
 mod logging;
 mod machine;
+mod manual;
 mod modules;
 mod network;
 mod row;
@@ -39,12 +47,9 @@ mod ways;
 mod worlds;
 mod xacc;
 
-pub(crate) use about::ABOUT;
 use both_ends::both_ends;
-pub(crate) use instructions::counted_run;
-
 use floors::Gap;
-use hamr::cli::Global;
+use hamr::cli::{Cli, Commands, Failure, Global, Tool};
 use hamr::link::Protocol;
 use hamr::{Image, Node, Options, Runtime, WaitMode};
 use machine::Machine;
@@ -52,6 +57,7 @@ use row::Row;
 use rows::INSTRUCTIONS;
 use stats::{Spell, median};
 use std::io::Write;
+use std::process::ExitCode;
 use table::{Beside, Key, Table};
 
 /// Any error: the benchmark only prints it.
@@ -65,25 +71,66 @@ const SAMPLES: u32 = 20;
 const REPETITIONS: usize = 32;
 /// Path of the handlers that are measured.
 const HANDLERS: &str = "hamr_kernels::bench::";
+/// Launches of the device, unless it is said how many.
+const LAUNCHES: u32 = 3;
 /// The device that other devices are compared with.
 const SHM: &str = "shm";
 
-/// Arguments of `hamr bench`.
-#[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Args {
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Measure calls and transfers, each beside what the machine allows
+    #[command(long_about = about::ABOUT)]
+    Rows(Args),
+}
+
+impl Commands for Command {
+    fn run(self, cli: &Cli) -> Result<(), Failure> {
+        let Self::Rows(args) = self;
+        rows_of(&args, cli.runtime(), &cli.image()?, &cli.global).map_err(|e| {
+            // Handled apart, because a reader that closed its end is no failure.
+            match e.downcast::<std::io::Error>() {
+                Ok(io) => Failure::from(*io),
+                Err(other) => Failure::new(other.to_string()),
+            }
+        })
+    }
+
+    fn welcome(cli: &Cli) -> Result<(), Failure> {
+        Self::Rows(Args { only: Vec::new(), launches: LAUNCHES }).run(cli)
+    }
+}
+
+#[derive(clap::Args)]
+struct Args {
     /// Only these rows, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    pub(crate) only: Vec<String>,
+    only: Vec<String>,
     /// Launches of the device
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) launches: u32,
+    #[arg(long, default_value_t = LAUNCHES, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    launches: u32,
+}
+
+fn main() -> ExitCode {
+    // This program runs itself under callgrind; in that run only the counted calls may run.
+    match instructions::counted_run() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(_) => return ExitCode::from(2),
+    }
+    hamr::cli::main::<Command>(Tool {
+        name: "hamr-bench",
+        about: "Measures calls of a device. Without a command: all rows",
+        version: env!("CARGO_PKG_VERSION"),
+        image: "hamr-bench-image",
+        runtime: Runtime::new,
+    })
 }
 
 /// Measures the rows that `args` selects and prints one line per row, and one for the machine.
 ///
 /// # Errors
 /// An unknown row, a device that does not start, a call that fails.
-pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global) -> Result<(), BoxError> {
+fn rows_of(args: &Args, runtime: &Runtime, image: &Image, global: &Global) -> Result<(), BoxError> {
     let Global { device, json, .. } = global;
     let json = *json;
     let all = || rows::names().chain([INSTRUCTIONS]);
@@ -102,14 +149,14 @@ pub(crate) fn run(args: &Args, runtime: &Runtime, image: &Image, global: &Global
         let mut table = Table::default();
         for launch in 0..args.launches {
             if !json {
-                hamr::cli::note(format_args!("hamr: bench: launch {} of {}", launch + 1, args.launches));
+                hamr::cli::note(format_args!("hamr-bench: launch {} of {}", launch + 1, args.launches));
             }
             measure(runtime, image, global, &mut machine, &mut table, &wanted)?;
         }
         print(&machine, &table, device, json, &wanted)?;
     }
     if wanted(INSTRUCTIONS) {
-        print_instructions(device, json)?;
+        counts::print(device, json)?;
     }
     Ok(())
 }
@@ -133,7 +180,7 @@ fn say_what_is_built(device: &str, takes_image: bool, wanted: impl Fn(&str) -> b
     let further = rows.iter().filter(|(row, _, on_device)| *on_device && wanted(row));
     let further: Vec<String> = further.map(|(row, built, _)| format!("{built} for {row}")).collect();
     if !further.is_empty() {
-        hamr::cli::note(format_args!("hamr: bench: builds, where it is not built yet, {}", further.join(", ")));
+        hamr::cli::note(format_args!("hamr-bench: builds, where it is not built yet, {}", further.join(", ")));
     }
 }
 
@@ -200,7 +247,7 @@ fn measure(
         match runtime.open_with(SHM, image.clone(), options) {
             Ok(shm) => compare(&node, &shm, table)?,
             // An image file is made for one kind of device.
-            Err(e) => hamr::cli::note(format_args!("hamr: bench: call_empty_vs_shm skipped: {e}")),
+            Err(e) => hamr::cli::note(format_args!("hamr-bench: call_empty_vs_shm skipped: {e}")),
         }
     }
     gas::measure(image, machine, table, wanted)?;
@@ -247,39 +294,6 @@ fn print(
     for row in Row::all(table).iter().filter(|row| wanted(row.name())) {
         let line = if json { row.json(device).to_string() } else { row.text() };
         writeln!(out, "{line}")?;
-    }
-    Ok(())
-}
-
-fn print_instructions(device: &str, json: bool) -> Result<(), BoxError> {
-    let goals = instructions::GOALS;
-    let mut out = std::io::stdout();
-    match instructions::count()? {
-        Ok(counts) if json => {
-            let ratio = (counts.host() / goals[0]).max(counts.device() / goals[1]);
-            let all: serde_json::Map<_, _> =
-                counts.rows().map(|(name, _, count)| (name.into(), count.into())).collect();
-            let line = serde_json::json!({
-                "name": INSTRUCTIONS, "device": device, "size": null, "gap_ns": null, "host": counts.host(),
-                "host_in_halves": counts.host_in_halves(), "device_side": counts.device(), "threads_2": counts.of_two_threads(), "gas_asks": counts.gas()[0], "gas_answers": counts.gas()[1],
-                "p99_ns": null,
-                "floor_ns": null, "goals": goals, "ratio": ratio, "counts": all,
-            });
-            writeln!(out, "{line}")?;
-        }
-        Ok(counts) => {
-            let (host, device) = (counts.host(), counts.device());
-            writeln!(
-                out,
-                "{INSTRUCTIONS:<24} host {host:.0}, device {device:.0} instructions (goals {}, {})",
-                goals[0], goals[1]
-            )?;
-            for (_, about, count) in counts.rows() {
-                writeln!(out, "  {about:<42} {count:>6.0}")?;
-            }
-        }
-        Err(why) if std::env::var_os("HAMR_CI").is_some() => return Err(why.into()),
-        Err(why) => hamr::cli::note(format_args!("hamr: {INSTRUCTIONS} skipped: {why}")),
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ pub(super) fn run(runtime: &Runtime, machine: &Machine, table: &mut Table) -> Re
     let image = match Image::module(IMAGE)?.resolve(&Target::hosted()) {
         Ok(file) => Image::file(file.path)?,
         Err(e) => {
-            hamr::cli::note(format_args!("hamr: bench: xacc_run skipped: {e}"));
+            hamr::cli::note(format_args!("hamr-bench: xacc_run skipped: {e}"));
             return Ok(());
         }
     };
