@@ -170,6 +170,12 @@ impl Side {
         self.part(off, from.len())?.window.write_bytes(off, from)
     }
 
+    /// Copies words in: [`Window::write_words`].
+    #[inline]
+    pub fn write_words(&self, off: u64, from: &[u32]) -> Result<(), OutOfWindow> {
+        self.part(off, size_of_val(from))?.window.write_words(off, from)
+    }
+
     /// Stores a word there, relaxed.
     #[inline]
     pub fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
