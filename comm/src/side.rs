@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::preamble::feature;
 use hamr_shared_abi::section::{SectionKind, VERBS_WAIT};
-use hamr_shared_abi::sync::Order;
+use hamr_shared_abi::sync::{Coherent, Order};
 #[cfg(target_has_atomic = "64")]
 use hamr_shared_abi::window::AtomicOp;
 use hamr_shared_abi::window::{OutOfWindow, Window, Word};
@@ -44,9 +44,10 @@ pub struct Side {
     words: [AtomicU32; WORDS],
 }
 
-/// The memory, and how words in it are accessed.
+/// The memory, and how words in it are accessed: where it is coherent without a call.
 struct Part {
     window: Window<()>,
+    is_coherent: bool,
     publish: fn(Word<'_>, u32),
     observe: fn(Word<'_>) -> u32,
     found_nothing: fn(&Side, Word<'_>),
@@ -100,6 +101,7 @@ impl Side {
         let (address, len) = (window.address(), window.len());
         let part = side.part.call_once(|| Part {
             window,
+            is_coherent: F::PAIRED,
             publish: |word, value| word.publish_ordered::<F>(value),
             observe: |word| word.observe_ordered::<F>(),
             found_nothing: |side, peer| side.notifier.found_nothing::<F>(peer, || side.ring()),
@@ -187,7 +189,8 @@ impl Side {
     #[inline]
     pub fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
         let part = self.part(off, size_of::<u32>())?;
-        Ok((part.observe)(part.window.word(off)?))
+        let word = part.window.word(off)?;
+        Ok(if part.is_coherent { word.observe() } else { (part.observe)(word) })
     }
 
     /// An atomic access to eight bytes at a multiple of eight; the value before it.
@@ -200,7 +203,12 @@ impl Side {
     #[inline]
     pub fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
         let part = self.part(off, size_of::<u32>())?;
-        (part.publish)(part.window.word(off)?, value);
+        let word = part.window.word(off)?;
+        if part.is_coherent {
+            word.publish(value)
+        } else {
+            (part.publish)(word, value)
+        }
         Ok(())
     }
 
@@ -219,8 +227,10 @@ impl Side {
     /// A look for what the program publishes found nothing.
     #[inline]
     pub fn found_nothing(&self) {
-        if let Some((part, peer)) = self.peer() {
-            (part.found_nothing)(self, peer);
+        match self.peer() {
+            Some((part, peer)) if part.is_coherent => self.notifier.found_nothing::<Coherent>(peer, || self.ring()),
+            Some((part, peer)) => (part.found_nothing)(self, peer),
+            None => {}
         }
     }
 
