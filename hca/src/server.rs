@@ -19,8 +19,9 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Rounds between two looks at the socket and the epoch.
-const LOOK: u32 = 64;
+/// Rounds and steps between two looks at the socket and the epoch: a look takes as long as a request. A step takes
+/// 20 µs at most, a host waits a second.
+const LOOK: u32 = 512;
 /// A sleep at most: a host that begins another epoch has this program end first, and one that breaks the rules is found by a look.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// A window's pages.
@@ -107,7 +108,7 @@ fn serve(
     mut port: Option<Port>,
     epoch: u32,
 ) -> Result<(), ServeError> {
-    let mut rounds = 0_u32;
+    let mut unlooked = LOOK;
     let begin = Instant::now();
     let clock = || u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut now = 0;
@@ -115,11 +116,9 @@ fn serve(
         // An error means that it is full, and then the device is being notified already, or gone.
         let _ = rustix::net::send(&ends.device, &1_u64.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     };
-    let mut has_slept = false;
     loop {
-        rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(LOOK) || has_slept {
-            has_slept = false;
+        if unlooked >= LOOK {
+            unlooked = 0;
             if page.word(word::EPOCH)?.load() != epoch || !obey(&ends.socket, &mut engine)? {
                 return Ok(());
             }
@@ -130,6 +129,7 @@ fn serve(
             now = clock();
             steps = steps.saturating_add(port.serve(&mut engine, now)?);
         }
+        unlooked = unlooked.saturating_add(steps).saturating_add(1);
         match rest.behind(steps, notify) {
             Next::Round => {}
             Next::Sleep => {
@@ -138,7 +138,7 @@ fn serve(
                     return Ok(());
                 }
                 rest.woken();
-                has_slept = true;
+                unlooked = LOOK;
             }
         }
     }
