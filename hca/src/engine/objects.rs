@@ -313,7 +313,8 @@ impl<K> Engine<K> {
         self.publish_completion(cq, &entry);
     }
 
-    #[inline(always)]
+    /// Apart, so that all stores of the line come at once: a device that polls takes the line back between two of them.
+    #[inline(never)]
     fn publish_completion(&mut self, cq: usize, entry: &CompletionEntry) {
         if !self.has_room_for(cq, 1) {
             return;
