@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::{Epoch, NodeId};
 use hamr_shared_abi::preamble::feature;
 use hamr_shared_abi::section::{SectionKind, VERBS_WAIT};
-use hamr_shared_abi::sync::Order;
+use hamr_shared_abi::sync::{Coherent, Order};
 #[cfg(target_has_atomic = "64")]
 use hamr_shared_abi::window::AtomicOp;
 use hamr_shared_abi::window::{Claim, ClaimError, Claimed, OutOfWindow, Window, Word};
@@ -49,11 +49,12 @@ pub struct Side {
     words: [AtomicU32; WORDS],
 }
 
-/// The memory, and how words in it are accessed.
+/// The memory, and how words in it are accessed: where it is coherent without a call.
 struct Part {
     window: Window<()>,
     /// The addresses of the whole window but its heap, where the slots of all calls of the device are.
     whole: Range<usize>,
+    is_coherent: bool,
     publish: fn(Word<'_>, u32),
     observe: fn(Word<'_>) -> u32,
     found_nothing: fn(&Side, Word<'_>),
@@ -133,6 +134,7 @@ impl Side {
         let part = side.part.call_once(|| Part {
             window,
             whole,
+            is_coherent: F::PAIRED,
             publish: |word, value| word.publish_ordered::<F>(value),
             observe: |word| word.observe_ordered::<F>(),
             found_nothing: |side, peer| side.notifier.found_nothing::<F>(peer, || side.ring()),
@@ -215,6 +217,12 @@ impl Side {
         unsafe { self.part.get().ok_or(none)?.window.claim(claim) }
     }
 
+    /// Copies words in: [`Window::write_words`].
+    #[inline]
+    pub fn write_words(&self, off: u64, from: &[u32]) -> Result<(), OutOfWindow> {
+        self.part(off, size_of_val(from))?.window.write_words(off, from)
+    }
+
     /// Stores a word there, relaxed.
     #[inline]
     pub fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
@@ -226,7 +234,8 @@ impl Side {
     #[inline]
     pub fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
         let part = self.part(off, size_of::<u32>())?;
-        Ok((part.observe)(part.window.word(off)?))
+        let word = part.window.word(off)?;
+        Ok(if part.is_coherent { word.observe() } else { (part.observe)(word) })
     }
 
     /// An atomic access to eight bytes at a multiple of eight; the value before it.
@@ -239,7 +248,12 @@ impl Side {
     #[inline]
     pub fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
         let part = self.part(off, size_of::<u32>())?;
-        (part.publish)(part.window.word(off)?, value);
+        let word = part.window.word(off)?;
+        if part.is_coherent {
+            word.publish(value)
+        } else {
+            (part.publish)(word, value)
+        }
         Ok(())
     }
 
@@ -258,8 +272,10 @@ impl Side {
     /// A look for what the program publishes found nothing.
     #[inline]
     pub fn found_nothing(&self) {
-        if let Some((part, peer)) = self.peer() {
-            (part.found_nothing)(self, peer);
+        match self.peer() {
+            Some((part, peer)) if part.is_coherent => self.notifier.found_nothing::<Coherent>(peer, || self.ring()),
+            Some((part, peer)) => (part.found_nothing)(self, peer),
+            None => {}
         }
     }
 

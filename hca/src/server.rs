@@ -21,10 +21,9 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Work between two looks at the socket and the epoch: a round counts as [`ROUND`] steps. A step may be 256 KiB, and the host does
-/// not wait for long.
+/// Rounds and steps between two looks at the socket and the epoch: a look takes as long as a request. A step takes
+/// 20 µs at most, a host waits a second.
 const LOOK: u32 = 512;
-const ROUND: u32 = 8;
 /// A sleep at most: a host that begins another epoch has this program end first, and one that breaks the rules is found by a look.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// A window's pages.
@@ -119,7 +118,7 @@ fn serve(
     mut port: Option<Port>,
     epoch: u32,
 ) -> Result<(), ServeError> {
-    let mut work = 0_u32;
+    let mut unlooked = LOOK;
     let begin = Instant::now();
     let clock = || u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut now = 0;
@@ -127,10 +126,9 @@ fn serve(
         // An error means that it is full, and then the device is being notified already, or gone.
         let _ = rustix::net::send(&ends.device, &1_u64.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     };
-    let mut has_slept = false;
     loop {
-        if work >= LOOK || has_slept {
-            (work, has_slept) = (0, false);
+        if unlooked >= LOOK {
+            unlooked = 0;
             if page.word(word::EPOCH)?.load() != epoch || !obey(&ends.socket, &mut engine)? {
                 return Ok(());
             }
@@ -141,7 +139,7 @@ fn serve(
             now = clock();
             steps = steps.saturating_add(port.serve(&mut engine, now)?);
         }
-        work = work.saturating_add(ROUND).saturating_add(steps);
+        unlooked = unlooked.saturating_add(steps).saturating_add(1);
         match rest.behind(steps, notify) {
             Next::Round => {}
             Next::Sleep => {
@@ -150,7 +148,7 @@ fn serve(
                     return Ok(());
                 }
                 rest.woken();
-                has_slept = true;
+                unlooked = LOOK;
             }
         }
     }

@@ -115,6 +115,7 @@ impl<M: Memory> CompletionQueue<'_, M> {
     }
 
     /// Frees the entries of the queue that are done. False: it has not so many.
+    #[inline]
     fn take_in(&self, entry: &CompletionEntry) -> bool {
         let (verbs, retired) = (self.verbs, entry.retired);
         let load = |word: &AtomicU32| word.load(Ordering::Relaxed);

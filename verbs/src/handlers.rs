@@ -190,17 +190,14 @@ pub fn rounds<M: Memory>(verbs: &Verbs<'_, M>, how: &Rounds) -> Result<(), Fault
             posted += 1;
             let request = request_of(opcode, posted.into(), &from, remote, [1, 0]);
             let completes = posted.is_multiple_of(every) || posted == count;
-            a.post(&if completes { request } else { request.quiet() })?;
+            if completes { a.post(&request)? } else { a.post(&request.quiet())? }
         }
         match cq.poll()? {
             Some(found) if found.status.0 != 0 => return Err(Fault::msg("a request has failed")),
             Some(found) if found.id == RECEIVED => {}
             Some(found) => (done, patience) = (found.id as u32, PATIENCE),
             None if patience == 0 => return Err(Fault::msg("no completion came")),
-            None => {
-                patience -= 1;
-                core::hint::spin_loop();
-            }
+            None => patience -= 1,
         }
     }
     Ok(())

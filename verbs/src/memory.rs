@@ -16,6 +16,11 @@ pub trait Memory {
     fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow>;
     /// Copies bytes in.
     fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow>;
+    /// Copies words in, each as it is: see [`Window::write_words`].
+    #[inline]
+    fn write_words(&self, off: u64, from: &[u32]) -> Result<(), OutOfWindow> {
+        self.write_bytes(off, from.as_bytes())
+    }
     /// Stores a word, relaxed.
     fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow>;
     /// Loads a word, before every later access.
@@ -70,6 +75,10 @@ impl Memory for Side {
         Side::write_bytes(self, off, from)
     }
     #[inline]
+    fn write_words(&self, off: u64, from: &[u32]) -> Result<(), OutOfWindow> {
+        Side::write_words(self, off, from)
+    }
+    #[inline]
     fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
         Side::store(self, off, value)
     }
@@ -112,6 +121,10 @@ impl<K> Memory for Window<K> {
     #[inline]
     fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
         Self::write_bytes(self, off, from)
+    }
+    #[inline]
+    fn write_words(&self, off: u64, from: &[u32]) -> Result<(), OutOfWindow> {
+        Self::write_words(self, off, from)
     }
     #[inline]
     fn store(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {

@@ -7,10 +7,9 @@ use crate::error::VerbsError;
 use crate::memory::Memory;
 use crate::ring::Ring;
 use crate::verbs::Verbs;
-use crate::wire::{LINE, ReceiveEntry, SendEntry, Sge, WORD, WcOpcode};
+use crate::wire::{LINE, ReceiveEntry, SendEntry, Sge, WcOpcode, line};
 use crate::work;
 use core::sync::atomic::{AtomicU32, Ordering};
-use zerocopy::IntoBytes;
 
 /// A ring with the private words of its object (see the module).
 pub(crate) struct Queue<'v, M: Memory> {
@@ -29,24 +28,26 @@ impl<M: Memory> Queue<'_, M> {
         self.words[1].load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(crate) fn receive(&self, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
         let entry = work::receive(id, into)?;
-        self.publish(self.room(0)?, entry.as_bytes())
+        self.publish(self.room(0)?, line(&entry))
     }
 
     /// A quiet request leaves the last entry to one that has a completion: without such a one, none would be free
     /// again.
+    #[inline]
     pub(crate) fn send(&self, entry: &SendEntry, is_quiet: bool) -> Result<(), VerbsError> {
-        let (x, bytes) = (self.room(is_quiet.into())?, entry.as_bytes());
+        let x = self.room(is_quiet.into())?;
         if entry.head & SendEntry::TWO_LINES != 0 {
-            let second = bytes.get(LINE as usize..).unwrap_or_default();
-            self.verbs.memory.write_bytes(self.ring.entry(x) + LINE, second)?;
+            self.verbs.memory.write_bytes(self.ring.entry(x) + LINE, &entry.second)?;
         }
-        self.publish(x, bytes)
+        self.publish(x, line(entry))
     }
 
     /// The position of the next entry, if there is more room than `spare`, behind one whose post was ended when it had
     /// been published.
+    #[inline]
     fn room(&self, spare: u32) -> Result<u32, VerbsError> {
         self.verbs.check_attached()?;
         let ([key, posted, retired], ring) = (self.words, &self.ring);
@@ -64,9 +65,10 @@ impl<M: Memory> Queue<'_, M> {
         if has_room(x, spare) { Ok(x) } else { Err(VerbsError::Full) }
     }
 
-    fn publish(&self, x: u32, line: &[u8]) -> Result<(), VerbsError> {
+    #[inline]
+    fn publish(&self, x: u32, line: &[u32]) -> Result<(), VerbsError> {
         let (memory, ring) = (self.verbs.memory, &self.ring);
-        memory.write_bytes(ring.entry(x), line.get(..WORD as usize).unwrap_or_default())?;
+        memory.write_words(ring.entry(x), line)?;
         memory.post(ring.word(x), ring.expected(x))?;
         memory.keep(self.words[1], x.wrapping_add(1));
         Ok(())

@@ -49,6 +49,7 @@ impl<M: Memory> QueuePair<'_, M> {
     ///
     /// # Errors
     /// [`VerbsError::Corrupt`].
+    #[inline]
     pub fn state(&self) -> Result<QpState, VerbsError> {
         Ok(QpState(self.sends.verbs.memory.observe(word_of(QP_STATE, self.index))? & 0xF))
     }
@@ -58,6 +59,7 @@ impl<M: Memory> QueuePair<'_, M> {
     /// # Errors
     /// [`VerbsError::Full`], of the request itself, [`VerbsError::HcaLost`]; [`VerbsError::State`] before the queue pair is
     /// connected; [`VerbsError::Stale`] when the host has reset it. In error, requests are taken, and flushed.
+    #[inline]
     pub fn post(&self, request: &SendWr<'_>) -> Result<(), VerbsError> {
         let entry = request.encode()?;
         match self.state()? {
@@ -70,6 +72,7 @@ impl<M: Memory> QueuePair<'_, M> {
     ///
     /// # Errors
     /// As of [`Self::post`]; [`VerbsError::Unsupported`] of a queue pair that takes from a shared receive queue.
+    #[inline]
     pub fn receive(&self, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
         let receives = self.receives.as_ref().ok_or(VerbsError::Unsupported)?;
         match self.state()? {

@@ -39,6 +39,52 @@ impl Ring {
     }
 }
 
+/// A position in a ring, with what is looked at there again and again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    ring: Ring,
+    position: u32,
+    expected: u32,
+    entry: u64,
+}
+
+impl Cursor {
+    /// A position of a ring.
+    pub const fn new(ring: Ring, position: u32) -> Self {
+        Self { ring, position, expected: ring.expected(position), entry: ring.entry(position) }
+    }
+
+    /// So many positions on.
+    pub const fn plus(&self, count: u32) -> Self {
+        Self::new(self.ring, self.position.wrapping_add(count))
+    }
+
+    /// How many entries the ring has.
+    pub const fn entries(&self) -> u32 {
+        self.ring.entries()
+    }
+
+    /// The position.
+    pub const fn position(&self) -> u32 {
+        self.position
+    }
+
+    /// Where its entry is.
+    pub const fn entry(&self) -> u64 {
+        self.entry
+    }
+
+    /// Where the published word of that is.
+    pub const fn word(&self) -> u64 {
+        self.entry + WORD
+    }
+
+    /// The value of that word when the entry is there.
+    pub const fn expected(&self) -> u32 {
+        self.expected
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,11 +54,13 @@ impl<'c, M: Memory> Verbs<'c, M> {
         self.memory.notify_fenced();
     }
 
+    #[inline]
     pub(crate) fn state(&self) -> Result<FabricState, VerbsError> {
         Ok(FabricState(self.memory.observe(FABRIC_STATE)?))
     }
 
     /// Is the adapter there?
+    #[inline]
     pub(crate) fn check_attached(&self) -> Result<(), VerbsError> {
         match self.state()? {
             FabricState::ATTACHED => Ok(()),
@@ -118,6 +120,7 @@ impl<'c, M: Memory> Verbs<'c, M> {
     }
 
     /// The private words of a queue pair. `None`: there is no such.
+    #[inline]
     pub(crate) fn qp_words(&self, index: u16) -> Option<&'c [AtomicU32; QP_WORDS]> {
         self.words_of(0, index, MAX_QUEUE_PAIRS)
     }
@@ -132,6 +135,7 @@ impl<'c, M: Memory> Verbs<'c, M> {
         self.words_of(SRQ_BASE, index, MAX_SHARED_RECEIVE_QUEUES)
     }
 
+    #[inline]
     fn words_of<const N: usize>(&self, base: usize, index: u16, most: u16) -> Option<&'c [AtomicU32; N]> {
         let at = base + N * usize::from(index);
         if index >= most { None } else { self.words.get(at..)?.first_chunk() }

@@ -89,6 +89,7 @@ impl<'a> SendWr<'a> {
         self.is_quiet
     }
 
+    #[inline]
     pub(crate) fn encode(&self) -> Result<SendEntry, VerbsError> {
         let Self { id, remote: Remote { addr: remote, rkey }, .. } = *self;
         let mut entry = SendEntry { id, remote, rkey, ..SendEntry::new_zeroed() };
@@ -100,39 +101,43 @@ impl<'a> SendWr<'a> {
         };
         entry.immediate = self.immediate.unwrap_or_default();
         let (mut flags, mut count) = (if self.is_quiet { 0 } else { SendEntry::SIGNALED }, 0);
-        let (first, second) = match &self.local {
+        let second = match &self.local {
             Local::Inline(bytes) if bytes.len() > MAX_INLINE => {
                 return Err(VerbsError::InlineTooLong(MAX_INLINE as u32));
             }
             Local::Inline(bytes) => {
                 flags |= SendEntry::INLINE;
                 entry.length = bytes.len() as u32;
-                bytes.split_at(bytes.len().min(entry.first.len()))
+                let (first, second) = bytes.split_at(bytes.len().min(entry.first.len()));
+                fill(&mut entry.first, first);
+                second
             }
             Local::Regions(sges) => {
                 entry.length = total(sges, MAX_SEND_SGE)?;
                 count = sges.len();
                 let (first, second) = sges.split_at(sges.len().min(1));
-                (first.as_bytes(), second.as_bytes())
+                first.iter().for_each(|sge| fill(&mut entry.first, sge.as_bytes()));
+                second.as_bytes()
             }
             Local::Region(sge) if sge.len != ATOMIC => return Err(VerbsError::Length),
             Local::Region(sge) => {
                 (entry.length, count) = (ATOMIC, 1);
                 entry.set_operands(self.operands);
-                (sge.as_bytes(), &[][..])
+                fill(&mut entry.first, sge.as_bytes());
+                &[]
             }
         };
         if !second.is_empty() || self.opcode == Opcode::COMPARE_SWAP {
             flags |= SendEntry::TWO_LINES;
+            fill(&mut entry.second, second);
         }
-        fill(&mut entry.first, first);
-        fill(&mut entry.second, second);
         entry.head = SendEntry::head(opcode, flags, count);
         Ok(entry)
     }
 }
 
 /// A request to receive.
+#[inline]
 pub(crate) fn receive(id: u64, into: &[Sge]) -> Result<ReceiveEntry, VerbsError> {
     total(into, MAX_RECEIVE_SGE)?;
     let mut entry = ReceiveEntry { sges: into.len() as u32, id, ..ReceiveEntry::new_zeroed() };
@@ -148,6 +153,7 @@ fn fill(to: &mut [u8], from: &[u8]) {
 }
 
 /// The bytes of at most so many parts.
+#[inline]
 fn total(sges: &[Sge], most: usize) -> Result<u32, VerbsError> {
     if sges.len() > most {
         return Err(VerbsError::TooManySges(most as u32));

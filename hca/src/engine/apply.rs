@@ -19,15 +19,19 @@
 //! A requester over packets has [`Engine::get`] for what it sends, and [`Engine::put`] for what it has read.
 
 use super::Engine;
+use super::objects::QueuePair;
 use super::outcome::Outcome;
 use core::sync::atomic::{Ordering, fence};
 use hamr_comm::abi::window::{AtomicOp, OutOfWindow};
-use hamr_verbs::ring::Ring;
+use hamr_verbs::ring::Cursor;
 use hamr_verbs::wire::{Access, MAX_RECEIVE_SGE, MAX_SEND_SGE, QpState, ReceiveEntry, Sge, WORD, WcOpcode, WcStatus};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Bytes that are copied at once, so that a long message does not keep the others.
 pub const SLICE: u64 = 256 << 10;
+
+/// Bytes that one access stores.
+const WHOLE: u64 = size_of::<u64>() as u64;
 
 /// Parts of registered memory, one behind the other: what a request names, as a private copy. Keys are looked up at
 /// each segment, so that nothing goes to a region that was deregistered meanwhile.
@@ -39,7 +43,7 @@ pub(super) struct Ranges {
 }
 
 /// Memory of the section, checked.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Part {
     off: u64,
     len: u64,
@@ -97,7 +101,6 @@ impl Nak {
 }
 
 /// A receive request that a message has taken: a private copy.
-#[derive(Clone, Copy)]
 pub(super) struct Receive {
     pub(super) id: u64,
     /// Its position in its queue.
@@ -110,21 +113,22 @@ pub(super) struct Receive {
 }
 
 impl Ranges {
-    /// What local keys name: at most as many as a request has.
-    pub(super) fn local(sges: &[Sge], right: Access) -> Self {
-        let mut all = [Sge::default(); MAX_SEND_SGE];
-        all.iter_mut().zip(sges).for_each(|(to, sge)| *to = *sge);
-        Self { sges: all, count: sges.len() as u32, right }
-    }
-
-    /// The first `count` of these.
-    pub(super) const fn first(sges: [Sge; MAX_SEND_SGE], count: usize, right: Access) -> Self {
-        Self { sges, count: count as u32, right }
-    }
+    pub(super) const NONE: Self =
+        Self { sges: [Sge { addr: 0, len: 0, lkey: 0 }; MAX_SEND_SGE], count: 0, right: Access::READ };
 
     /// What a remote key names, for the right that the peer needs.
     pub(super) fn remote(addr: u64, rkey: u32, len: u32, right: Access) -> Self {
-        Self::local(&[Sge { addr, len, lkey: rkey }], right)
+        let mut this = Self::NONE;
+        this.set(Sge { addr, len, lkey: rkey }, 1, right);
+        this
+    }
+
+    /// Becomes `count` of these: the first, and the others, which are for the caller to set.
+    #[inline]
+    pub(super) fn set(&mut self, sge: Sge, count: usize, right: Access) -> &mut [Sge] {
+        let [first, others @ ..] = &mut self.sges;
+        (*first, self.count, self.right) = (sge, count as u32, right);
+        others
     }
 
     /// The first of them, which is all of what a remote key names.
@@ -142,15 +146,8 @@ impl Ranges {
     }
 }
 
-/// The rest of the part in which byte `at` is.
-fn rest(parts: &[Part], mut at: u64) -> Part {
-    for part in parts {
-        if at < part.len {
-            return Part { off: part.off + at, len: part.len - at };
-        }
-        at -= part.len;
-    }
-    Part::default()
+impl Part {
+    const NOTHING: Self = Self { off: 0, len: 0 };
 }
 
 /// Of memory that was checked: the caller's check was of other bytes.
@@ -162,9 +159,10 @@ impl From<OutOfWindow> for Refused {
 
 impl<K> Engine<K> {
     /// The memory that a scatter entry names. `None`: a wrong key, range or right. Of no bytes nothing is looked at.
+    #[inline]
     fn part(&self, sge: &Sge, right: Access) -> Option<Part> {
         if sge.len == 0 {
-            return Some(Part::default());
+            return Some(Part::NOTHING);
         }
         let region = self.regions.get(sge.lkey as usize & 0xFF)?.as_ref()?;
         let (at, len) = (sge.addr.checked_sub(region.iova)?, u64::from(sge.len));
@@ -173,76 +171,83 @@ impl<K> Engine<K> {
         (is_inside && is_ours).then_some(Part { off: region.off + at, len })
     }
 
-    fn parts(&self, ranges: &Ranges) -> Option<[Part; MAX_SEND_SGE]> {
-        let mut parts = [Part::default(); MAX_SEND_SGE];
-        for (part, sge) in parts.iter_mut().zip(ranges.sges()) {
-            *part = self.part(sge, ranges.right)?;
+    /// The rest of the part in which byte `at` is, of no bytes behind the last. `None`: not all of them are there.
+    #[inline]
+    fn rest(&self, ranges: &Ranges, mut at: u64) -> Option<Part> {
+        let mut found = Part::NOTHING;
+        for sge in ranges.sges() {
+            let Part { off, len } = self.part(sge, ranges.right)?;
+            if found.len == 0 && at < len {
+                found = Part { off: off + at, len: len - at };
+            }
+            at = at.saturating_sub(len);
         }
-        Some(parts)
+        Some(found)
     }
 
-    /// Are all of these there?
-    pub(super) fn has(&self, ranges: &Ranges) -> bool {
-        ranges.sges().iter().all(|sge| self.part(sge, ranges.right).is_some())
+    /// The bytes of all of these. `None`: not all of them are there.
+    #[inline]
+    pub(super) fn total(&self, ranges: &Ranges) -> Option<u64> {
+        ranges
+            .sges()
+            .iter()
+            .try_fold(0, |sum, sge| Some(sum + self.part(sge, ranges.right).map(|_| u64::from(sge.len))?))
     }
 
     /// Copies `len` bytes to place `at` of `to`: the last one is loaded first and stored last, behind all others, so
     /// that who sees it sees the rest. Both ends may overlap.
     pub(super) fn put(&self, from: &Source<'_>, to: &Ranges, at: u64, len: u64) -> Result<(), Refused> {
         let Some(last) = len.checked_sub(1) else { return Ok(()) };
-        let to = self.parts(to).ok_or(Refused::Target)?;
-        let from_parts = match from {
-            Source::Ranges(from) => self.parts(from).ok_or(Refused::Source)?,
-            Source::Bytes(_) => [Part::default(); MAX_SEND_SGE],
+        let to_rest = |done| self.rest(to, at + done).filter(|part| part.len != 0).ok_or(Refused::Target);
+        let from_rest = |done: u64| {
+            let part = match from {
+                Source::Ranges(from) => self.rest(from, at + done),
+                // From the front of the slice.
+                Source::Bytes(bytes) => Some(Part { off: done, len: (bytes.len() as u64).saturating_sub(done) }),
+            };
+            part.filter(|part| part.len != 0).ok_or(Refused::Source)
         };
-        let last_to = rest(&to, at + last);
-        if last_to.len == 0 {
-            return Err(Refused::Target);
+        let (mut to_part, mut from_part) = (to_rest(0)?, from_rest(0)?);
+        if len == WHOLE && to_part.len.min(from_part.len) >= WHOLE && (to_part.off | from_part.off) % WHOLE == 0 {
+            // All bytes are the last one.
+            let value = match from {
+                Source::Ranges(_) => self.window.load::<u64>(from_part.off)?,
+                Source::Bytes(bytes) => bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
+            };
+            fence(Ordering::Release);
+            return Ok(self.window.store::<u64>(to_part.off, value)?);
         }
+        let last_to = if last < to_part.len { to_part.off + last } else { to_rest(last)?.off };
+        let last_from = if last < from_part.len { from_part.off + last } else { from_rest(last)?.off };
         let last_byte = match from {
-            Source::Ranges(_) => {
-                let last_from = rest(&from_parts, at + last);
-                if last_from.len == 0 {
-                    return Err(Refused::Source);
-                }
-                self.window.load::<u8>(last_from.off)?
-            }
-            Source::Bytes(bytes) => *bytes.get(last as usize).ok_or(Refused::Source)?,
+            Source::Ranges(_) => self.window.load::<u8>(last_from)?,
+            Source::Bytes(bytes) => *bytes.get(last_from as usize).ok_or(Refused::Source)?,
         };
         let mut done = 0;
         while done < last {
-            let to = rest(&to, at + done);
-            let most = to.len.min(last - done);
-            let copied = match from {
-                Source::Ranges(_) => {
-                    let from = rest(&from_parts, at + done);
-                    let len = most.min(from.len);
-                    self.window.copy_within(from.off, to.off, len)?;
-                    len
-                }
+            let len = to_part.len.min(from_part.len).min(last - done);
+            match from {
+                Source::Ranges(_) => self.window.copy_within(from_part.off, to_part.off, len)?,
                 Source::Bytes(bytes) => {
-                    let bytes = bytes.get(done as usize..(done + most) as usize).ok_or(Refused::Source)?;
-                    self.window.write_bytes(to.off, bytes)?;
-                    most
+                    let bytes = bytes.get(done as usize..(done + len) as usize).ok_or(Refused::Source)?;
+                    self.window.write_bytes(to_part.off, bytes)?;
                 }
-            };
-            // Both ends have the last byte, so they have those before it.
-            if copied == 0 {
-                return Err(Refused::Source);
             }
-            done += copied;
+            done += len;
+            if done < last {
+                (to_part, from_part) = (to_rest(done)?, from_rest(done)?);
+            }
         }
         // With the observation of the byte at the device.
         fence(Ordering::Release);
-        Ok(self.window.store::<u8>(last_to.off, last_byte)?)
+        Ok(self.window.store::<u8>(last_to, last_byte)?)
     }
 
     /// Copies the bytes at place `at` of `from` out.
     pub(super) fn get(&self, from: &Ranges, at: u64, to: &mut [u8]) -> Result<(), Refused> {
-        let parts = self.parts(from).ok_or(Refused::Source)?;
         let mut done = 0;
         while done < to.len() {
-            let part = rest(&parts, at + done as u64);
+            let part = self.rest(from, at + done as u64).ok_or(Refused::Source)?;
             let left = to.get_mut(done..).unwrap_or_default();
             let len = left.len().min(usize::try_from(part.len).unwrap_or(usize::MAX));
             let left = left.get_mut(..len).filter(|left| !left.is_empty()).ok_or(Refused::Source)?;
@@ -253,124 +258,123 @@ impl<K> Engine<K> {
     }
 
     /// Is the entry at a position there?
-    pub(super) fn is_there(&self, ring: &Ring, x: u32) -> bool {
-        self.window.word(ring.word(x)).is_ok_and(|word| word.observe() == ring.expected(x))
+    #[inline]
+    pub(super) fn is_there(&self, at: &Cursor) -> bool {
+        self.window.word(at.word()).is_ok_and(|word| word.observe() == at.expected())
     }
 
     /// The first line of an entry without its word.
-    pub(super) fn read_line(&self, at: u64, to: &mut [u8]) -> bool {
-        to.get_mut(..WORD as usize).is_some_and(|to| self.window.read_bytes(at, to).is_ok())
+    #[inline]
+    pub(super) fn read_line(&self, at: &Cursor, to: &mut [u8]) -> bool {
+        to.get_mut(..WORD as usize).is_some_and(|to| self.window.read_bytes(at.entry(), to).is_ok())
     }
 
-    /// The ring of receives of a queue pair, and the position of its next one.
-    fn receives(&self, qp: usize) -> Option<(Ring, u32)> {
+    /// The next receive request of a queue pair, if there is one.
+    fn next_receive(&self, qp: usize) -> Option<&Cursor> {
         let qp = self.qp(qp)?;
-        match qp.srq {
-            Some(srq) => self.shared_receive_queues.get(srq)?.as_ref().map(|srq| (srq.ring, srq.next())),
-            None => Some((qp.receives, qp.received)),
-        }
+        let next = match qp.srq {
+            Some(srq) => self.shared_receive_queues.get(srq)?.as_ref()?.next(),
+            None => &qp.receives,
+        };
+        self.is_there(next).then_some(next)
     }
 
     /// Has a queue pair a receive request?
     pub(super) fn has_receive(&self, qp: usize) -> bool {
-        self.receives(qp).is_some_and(|(ring, x)| self.is_there(&ring, x))
+        self.next_receive(qp).is_some()
     }
 
     /// Bytes that the next receive request has room for. `None`: there is none.
     pub(super) fn receive_room(&self, qp: usize) -> Option<u64> {
-        let (ring, x) = self.receives(qp).filter(|(ring, x)| self.is_there(ring, *x))?;
         let mut entry = ReceiveEntry::new_zeroed();
-        self.read_line(ring.entry(x), entry.as_mut_bytes());
+        self.read_line(self.next_receive(qp)?, entry.as_mut_bytes());
         let sges = entry.sge.iter().take(entry.sges as usize);
         Some(sges.map(|sge| u64::from(sge.len)).sum())
     }
 
-    /// Takes the next receive request. What it names is not looked at.
-    fn take_receive(&mut self, qp: usize) -> Result<Receive, Nak> {
-        let (ring, x) = self.receives(qp).filter(|(ring, x)| self.is_there(ring, *x)).ok_or(Nak::NotReady)?;
+    /// Takes the next receive request for a new message. What it names is not looked at.
+    fn take_receive(&mut self, index: usize) -> Result<(), Nak> {
+        if self.qp(index).is_some_and(|qp| qp.receiving.is_some()) {
+            return Err(self.refuse(index, Nak::Invalid));
+        }
+        let at = *self.next_receive(index).ok_or(Nak::NotReady)?;
         let mut entry = ReceiveEntry::new_zeroed();
-        let is_read = self.read_line(ring.entry(x), entry.as_mut_bytes());
-        let srq = self.qp(qp).and_then(|qp| qp.srq);
-        let next = x.wrapping_add(1);
-        match srq {
-            Some(srq) => {
-                if let Some(Some(srq)) = self.shared_receive_queues.get_mut(srq)
-                    && srq.returned.pop_front().is_none()
-                {
-                    srq.taken = next;
+        let is_read = self.read_line(&at, entry.as_mut_bytes());
+        let Some(Some(qp)) = self.queue_pairs.get_mut(index) else { return Err(Nak::NotReady) };
+        match qp.srq.and_then(|srq| self.shared_receive_queues.get_mut(srq)) {
+            Some(Some(srq)) => {
+                if srq.returned.pop_front().is_none() {
+                    srq.receives = at.plus(1);
                 }
             }
-            None => {
-                if let Some(qp) = self.qp_mut(qp) {
-                    qp.received = next;
-                }
-            }
+            _ => qp.receives = at.plus(1),
         }
+        let receive = qp.receiving.insert(Receive {
+            id: entry.id,
+            position: at.position(),
+            srq: qp.srq,
+            into: Ranges::NONE,
+            at: 0,
+        });
         let count = entry.sges as usize;
-        let into = Ranges::local(entry.sge.get(..count).unwrap_or_default(), Access::LOCAL_WRITE);
-        let receive = Receive { id: entry.id, position: x, srq, into, at: 0 };
         if !is_read || count > MAX_RECEIVE_SGE {
-            return Err(self.refuse(qp, Some(receive), WcStatus::LOC_QP_OP_ERR, Nak::Operation));
+            return Err(self.refuse_receive(index, WcStatus::LOC_QP_OP_ERR, Nak::Operation));
         }
-        Ok(receive)
-    }
-
-    /// Puts a responder in error, behind the completion of the receive request that a message has taken.
-    fn refuse(&mut self, qp: usize, receive: Option<Receive>, status: WcStatus, nak: Nak) -> Nak {
-        if let Some(receive) = receive {
-            self.complete_receive(qp, &receive, &Outcome { status, ..Outcome::of(WcOpcode::RECV) });
-        }
-        self.set_state(qp, QpState::ERR);
-        nak
-    }
-
-    /// Takes a receive request for a message of at least so many bytes.
-    pub(super) fn begin_receive(&mut self, qp: usize, length: u64) -> Result<(), Nak> {
-        if self.qp(qp).is_none_or(|qp| qp.receiving.is_some()) {
-            return Err(self.refuse(qp, None, WcStatus::SUCCESS, Nak::Invalid));
-        }
-        let receive = self.take_receive(qp)?;
-        if !self.has(&receive.into) {
-            return Err(self.refuse(qp, Some(receive), WcStatus::LOC_PROT_ERR, Nak::Operation));
-        }
-        if receive.into.len() < length {
-            return Err(self.refuse(qp, Some(receive), WcStatus::LOC_LEN_ERR, Nak::Invalid));
-        }
-        if let Some(qp) = self.qp_mut(qp) {
-            qp.receiving = Some(receive);
+        let [first, second] = entry.sge;
+        if let [to, ..] = receive.into.set(first, count, Access::LOCAL_WRITE) {
+            *to = second;
         }
         Ok(())
     }
 
+    /// Puts a responder in error.
+    fn refuse(&mut self, qp: usize, nak: Nak) -> Nak {
+        self.set_state(qp, QpState::ERR);
+        nak
+    }
+
+    /// The same behind the completion of the receive request that a message has taken.
+    #[cold]
+    fn refuse_receive(&mut self, qp: usize, status: WcStatus, nak: Nak) -> Nak {
+        self.complete_receive(qp, &Outcome { status, ..Outcome::of(WcOpcode::RECV) });
+        self.refuse(qp, nak)
+    }
+
+    /// Takes a receive request for a message of at least so many bytes.
+    pub(super) fn begin_receive(&mut self, qp: usize, length: u64) -> Result<(), Nak> {
+        self.take_receive(qp)?;
+        let Some(receive) = self.qp(qp).and_then(|qp| qp.receiving.as_ref()) else { return Err(Nak::NotReady) };
+        match self.total(&receive.into) {
+            None => Err(self.refuse_receive(qp, WcStatus::LOC_PROT_ERR, Nak::Operation)),
+            Some(room) if room < length => Err(self.refuse_receive(qp, WcStatus::LOC_LEN_ERR, Nak::Invalid)),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Copies the next bytes of the message that a receive request was taken for.
     pub(super) fn receive_segment(&mut self, qp: usize, from: &Source<'_>, len: u64) -> Result<(), Nak> {
-        let Some(mut receive) = self.qp(qp).and_then(|qp| qp.receiving) else {
-            return Err(self.refuse(qp, None, WcStatus::SUCCESS, Nak::Invalid));
+        let Some(receive) = self.qp(qp).and_then(|qp| qp.receiving.as_ref()) else {
+            return Err(self.refuse(qp, Nak::Invalid));
         };
-        let refused = if receive.into.len() - receive.at < len {
-            Some((WcStatus::LOC_LEN_ERR, Nak::Invalid))
-        } else {
-            match self.put(from, &receive.into, receive.at, len) {
-                Err(Refused::Source) => return Err(Nak::Local),
-                Err(Refused::Target) => Some((WcStatus::LOC_PROT_ERR, Nak::Operation)),
-                Ok(()) => None,
-            }
-        };
-        receive.at += len;
-        if let Some(qp) = self.qp_mut(qp) {
-            qp.receiving = refused.is_none().then_some(receive);
+        if receive.into.len() - receive.at < len {
+            return Err(self.refuse_receive(qp, WcStatus::LOC_LEN_ERR, Nak::Invalid));
         }
-        match refused {
-            Some((status, nak)) => Err(self.refuse(qp, Some(receive), status, nak)),
-            None => Ok(()),
+        match self.put(from, &receive.into, receive.at, len) {
+            Err(Refused::Source) => return Err(Nak::Local),
+            Err(Refused::Target) => return Err(self.refuse_receive(qp, WcStatus::LOC_PROT_ERR, Nak::Operation)),
+            Ok(()) => {}
         }
+        if let Some(receive) = self.qp_mut(qp).and_then(|qp| qp.receiving.as_mut()) {
+            receive.at += len;
+        }
+        Ok(())
     }
 
     /// Completes the receive request of a message of which all has come.
     pub(super) fn end_receive(&mut self, qp: usize, immediate: Option<u32>) {
-        if let Some(receive) = self.qp_mut(qp).and_then(|qp| qp.receiving.take()) {
+        if let Some(receive) = self.qp(qp).and_then(|qp| qp.receiving.as_ref()) {
             let length = receive.at as u32;
-            self.complete_receive(qp, &receive, &Outcome { length, immediate, ..Outcome::of(WcOpcode::RECV) });
+            self.complete_receive(qp, &Outcome { length, immediate, ..Outcome::of(WcOpcode::RECV) });
         }
     }
 
@@ -386,16 +390,16 @@ impl<K> Engine<K> {
         match self.put(from, to, at, len) {
             Ok(()) => Ok(()),
             Err(Refused::Source) => Err(Nak::Local),
-            Err(Refused::Target) => Err(self.refuse(qp, None, WcStatus::SUCCESS, Nak::Access)),
+            Err(Refused::Target) => Err(self.refuse(qp, Nak::Access)),
         }
     }
 
     /// Completes a receive request with the immediate value of a write of so many bytes.
     pub(super) fn end_write(&mut self, qp: usize, length: u64, immediate: u32) -> Result<(), Nak> {
-        let receive = self.take_receive(qp)?;
+        self.take_receive(qp)?;
         let outcome =
             Outcome { length: length as u32, immediate: Some(immediate), ..Outcome::of(WcOpcode::RECV_WITH_IMM) };
-        self.complete_receive(qp, &receive, &outcome);
+        self.complete_receive(qp, &outcome);
         Ok(())
     }
 
@@ -415,37 +419,37 @@ impl<K> Engine<K> {
         match read {
             Ok(()) => Ok(()),
             Err(Refused::Target) => Err(Nak::Local),
-            Err(Refused::Source) => Err(self.refuse(qp, None, WcStatus::SUCCESS, Nak::Access)),
+            Err(Refused::Source) => Err(self.refuse(qp, Nak::Access)),
         }
     }
 
     /// Does an atomic access to the eight bytes that the peer names; the value before it. It is one with all others of
     /// this adapter, and with the atomic accesses of the device.
     pub(super) fn atomic(&mut self, qp: usize, at: &Ranges, op: AtomicOp<u64>) -> Result<u64, Nak> {
-        let part = self.parts(at).map(|parts| rest(&parts, 0)).filter(|part| part.len == size_of::<u64>() as u64);
+        let part = self.rest(at, 0).filter(|part| part.len == size_of::<u64>() as u64);
         let done = match part {
             None => Err(Nak::Access),
             // Aligned where it is, whatever its address is.
             Some(part) => self.window.atomic(part.off, op).map_err(|_| Nak::Invalid),
         };
-        done.map_err(|nak| self.refuse(qp, None, WcStatus::SUCCESS, nak))
+        done.map_err(|nak| self.refuse(qp, nak))
     }
 
     /// Completes the next receive request of a queue pair in error: the one of a message that has not ended, then those
     /// of its own that no message has taken. False: there is none.
     pub(super) fn flush_receive(&mut self, qp: usize) -> bool {
-        let taken = self.qp_mut(qp).and_then(|qp| qp.receiving.take());
-        let is_own = self.qp(qp).is_some_and(|qp| qp.srq.is_none());
-        let receive = match taken {
-            Some(receive) => Ok(receive),
-            None if is_own => self.take_receive(qp),
-            None => Err(Nak::NotReady),
+        let Some(QueuePair { receiving, srq, .. }) = self.qp(qp) else { return false };
+        let taken = match (receiving, srq) {
+            (Some(_), _) => Ok(()),
+            (None, None) => self.take_receive(qp),
+            (None, Some(_)) => Err(Nak::NotReady),
         };
-        let outcome = Outcome { status: WcStatus::WR_FLUSH_ERR, ..Outcome::of(WcOpcode::RECV) };
-        match receive {
-            Ok(receive) => self.complete_receive(qp, &receive, &outcome),
-            Err(nak) => return nak != Nak::NotReady,
+        match taken {
+            Ok(()) => {
+                self.complete_receive(qp, &Outcome { status: WcStatus::WR_FLUSH_ERR, ..Outcome::of(WcOpcode::RECV) });
+                true
+            }
+            Err(nak) => nak != Nak::NotReady,
         }
-        true
     }
 }

@@ -26,13 +26,14 @@ impl<K> Engine<K> {
     pub(super) fn send_datagram(&mut self, index: usize, out: &mut Vec<u8>) -> Option<Ipv4Addr> {
         let qp = self.qp(index).filter(|qp| qp.state == QpState::RTS)?;
         let (own, number) = (qp.datagrams?, qp.number);
-        let request = match self.fetch(&qp.sends, qp.sent)? {
-            Ok(request) => request,
-            Err((id, status)) => {
-                self.fail(index, id, status);
-                return None;
-            }
-        };
+        if !self.is_there(&qp.sends) {
+            return None;
+        }
+        let mut request = Request::NONE;
+        if let Err(status) = self.fetch(&qp.sends, &mut request) {
+            self.fail(index, request.id, status);
+            return None;
+        }
         let Request { id, completion, is_signaled, length, immediate, .. } = request;
         let remote = request.remote.whole();
         let to = self.address_handles.get(remote.lkey as usize).copied().flatten();
@@ -52,7 +53,7 @@ impl<K> Engine<K> {
         let deth = Deth { qkey: if qkey & OWN_KEY == 0 { qkey } else { own.qkey }, source: number };
         let header = Header::new(opcode, remote.addr as u32 & MASK, own.psn);
         packet::begin(&Header { deth, immediate: immediate.unwrap_or_default(), ..header }, length as usize, out);
-        if !self.append(&request.local, 0, length as usize, out) {
+        if !self.append(&request.near(), 0, length as usize, out) {
             self.fail(index, id, WcStatus::LOC_PROT_ERR);
             return None;
         }

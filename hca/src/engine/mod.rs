@@ -22,7 +22,11 @@ use hamr_verbs::wire::QpState;
 use hamr_verbs::wire::{Command, Reply, Verb};
 use objects::{CompletionQueue, QueuePair, Region, SharedReceiveQueue};
 use remote::Remote;
+use send::Progress;
 use std::net::Ipv4Addr;
+
+/// Queue pairs of a round between two looks at the one that had work last.
+const GROUP: usize = 16;
 
 /// The adapter over a section (see the module).
 pub struct Engine<K> {
@@ -38,6 +42,10 @@ pub struct Engine<K> {
     turn: usize,
     /// Bytes of payload of the longest packet.
     mtu: u64,
+    /// The queue pair that had work last.
+    hot: usize,
+    /// Room for the next request.
+    spare: Option<Box<Progress>>,
 }
 
 impl<K> Engine<K> {
@@ -53,6 +61,8 @@ impl<K> Engine<K> {
             now: 0,
             turn: 0,
             mtu: 0,
+            hot: 0,
+            spare: None,
         }
     }
 
@@ -75,11 +85,26 @@ impl<K> Engine<K> {
         done.err().unwrap_or(Reply::DONE)
     }
 
-    /// A round over all queue pairs: of each so many requests, or bytes, as it may have at once. How many steps were
-    /// made. `now` is in nanoseconds of any clock that does not go back.
+    /// A round over all queue pairs: of each so many requests, or bytes, as it may have at once. The one that had work
+    /// last is looked at again behind each group without work. How many steps were made. `now` is in nanoseconds of any
+    /// clock that does not go back.
     pub fn round(&mut self, now: u64) -> u32 {
         self.now = now;
-        (0..self.queue_pairs.len()).map(|qp| self.serve(qp)).sum()
+        let (mut all, mut group) = (0, 0);
+        for qp in 0..self.queue_pairs.len() {
+            let steps = self.serve(qp);
+            if steps != 0 {
+                self.hot = qp;
+            }
+            group += steps;
+            if qp % GROUP == GROUP - 1 {
+                if group == 0 {
+                    group = self.serve(self.hot);
+                }
+                (all, group) = (all + group, 0);
+            }
+        }
+        all + group
     }
 
     /// When something ends by itself, on the clock of [`Self::round`]: a round is due then.

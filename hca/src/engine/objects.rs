@@ -6,13 +6,11 @@ use super::datagram::Datagrams;
 use super::outcome::Outcome;
 use super::remote::Remote;
 use super::send::Progress;
-use hamr_comm::abi::window::OutOfWindow;
-use hamr_verbs::ring::Ring;
+use hamr_verbs::ring::{Cursor, Ring};
 use hamr_verbs::wire::{
-    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, QpType, Reply, SQ_CI, WORD, word_of,
+    Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, QpType, Reply, SQ_CI, line, word_of,
 };
 use std::collections::VecDeque;
-use zerocopy::IntoBytes;
 
 /// A memory region.
 pub(super) struct Region {
@@ -25,8 +23,8 @@ pub(super) struct Region {
 
 /// A completion queue.
 pub(super) struct CompletionQueue {
-    ring: Ring,
-    produced: u32,
+    /// The next completion.
+    next: Cursor,
     /// Taken by the device when this was looked at last.
     consumed: u32,
     has_overrun: bool,
@@ -34,30 +32,27 @@ pub(super) struct CompletionQueue {
 
 /// A shared receive queue.
 pub(super) struct SharedReceiveQueue {
-    pub(super) ring: Ring,
     /// The next request.
-    pub(super) taken: u32,
+    pub(super) receives: Cursor,
     /// Requests that were taken, and whose completions had no place: others take them before the next one. At most one of
     /// each queue pair, because these are taken first.
-    pub(super) returned: VecDeque<u32>,
+    pub(super) returned: VecDeque<Cursor>,
     generation: u16,
 }
 
 impl SharedReceiveQueue {
     /// The position of the next request.
-    pub(super) fn next(&self) -> u32 {
-        self.returned.front().copied().unwrap_or(self.taken)
+    pub(super) fn next(&self) -> &Cursor {
+        self.returned.front().unwrap_or(&self.receives)
     }
 }
 
 /// A queue pair.
 pub(super) struct QueuePair {
     pub(super) state: QpState,
-    pub(super) sends: Ring,
-    pub(super) receives: Ring,
     /// The next send request, and the next receive request.
-    pub(super) sent: u32,
-    pub(super) received: u32,
+    pub(super) sends: Cursor,
+    pub(super) receives: Cursor,
     send_cq: usize,
     receive_cq: usize,
     /// Where it takes receive requests, if these are not its own.
@@ -74,7 +69,7 @@ pub(super) struct QueuePair {
     pub(super) rnr_retry: u8,
     pub(super) rnr_timer: u8,
     /// A request that has not ended.
-    pub(super) progress: Option<Progress>,
+    pub(super) progress: Option<Box<Progress>>,
     /// The receive request of a message that has not ended.
     pub(super) receiving: Option<Receive>,
 }
@@ -102,16 +97,16 @@ impl<K> Engine<K> {
             return Err(Reply::MALFORMED);
         }
         let Object { kind, index, off, len, iova, lkey, access, generation, .. } = *object;
-        let ring = Ring::new(off, object.log2, 1, object.tag());
+        let first = Cursor::new(Ring::new(off, object.log2, 1, object.tag()), 0);
         match kind {
             Kind::REGION => *place(&mut self.regions, index, kind)? = Some(Region { off, len, iova, lkey, access }),
             Kind::COMPLETION_QUEUE => {
-                let queue = CompletionQueue { ring, produced: 0, consumed: 0, has_overrun: false };
+                let queue = CompletionQueue { next: first, consumed: 0, has_overrun: false };
                 *place(&mut self.completion_queues, index, kind)? = Some(queue);
                 let _ = self.window.word(word_of(CQ_STATE, index)).map(|word| word.publish(0));
             }
             Kind::SHARED_RECEIVE_QUEUE => {
-                let queue = SharedReceiveQueue { ring, taken: 0, returned: VecDeque::new(), generation };
+                let queue = SharedReceiveQueue { receives: first, returned: VecDeque::new(), generation };
                 *place(&mut self.shared_receive_queues, index, kind)? = Some(queue);
             }
             Kind::QUEUE_PAIR => {
@@ -139,10 +134,8 @@ impl<K> Engine<K> {
         }
         Ok(QueuePair {
             state: QpState::INIT,
-            sends: Ring::new(object.off, object.log2, 2, object.tag()),
-            receives: Ring::new(object.receive_off, object.receive_log2, 1, object.tag()),
-            sent: 0,
-            received: 0,
+            sends: Cursor::new(Ring::new(object.off, object.log2, 2, object.tag()), 0),
+            receives: Cursor::new(Ring::new(object.receive_off, object.receive_log2, 1, object.tag()), 0),
             send_cq,
             receive_cq,
             srq,
@@ -269,90 +262,115 @@ impl<K> Engine<K> {
         }
     }
 
+    #[inline]
     fn has_room_for(&mut self, index: usize, count: u32) -> bool {
+        let Some(Some(cq)) = self.completion_queues.get(index) else { return false };
+        !cq.has_overrun && (cq.has_room(count) || self.look_for_room(index, count))
+    }
+
+    /// The same behind a look at what the device has taken.
+    #[cold]
+    fn look_for_room(&mut self, index: usize, count: u32) -> bool {
         let Some(Some(cq)) = self.completion_queues.get_mut(index) else { return false };
-        if cq.has_overrun {
-            return false;
+        let taken = self.window.word(word_of(CQ_CI, index as u16)).map_or(0, |word| word.observe());
+        // A device takes what there is: a number ahead of that is no number of its own.
+        if cq.next.position().wrapping_sub(taken) <= cq.next.entries() {
+            cq.consumed = taken;
         }
-        let has_room = |cq: &CompletionQueue| cq.produced.wrapping_sub(cq.consumed) <= cq.ring.entries() - count;
-        if cq.ring.entries() < count || !has_room(cq) {
-            let taken = self.window.word(word_of(CQ_CI, index as u16)).map_or(0, |word| word.observe());
-            // A device takes what there is: a number ahead of that is no number of its own.
-            if cq.produced.wrapping_sub(taken) <= cq.ring.entries() {
-                cq.consumed = taken;
-            }
-            if cq.ring.entries() < count || !has_room(cq) {
-                cq.has_overrun = true;
-                let _ = self.window.word(word_of(CQ_STATE, index as u16)).map(|word| word.publish(1));
-                for qp in 0..self.queue_pairs.len() {
-                    if self.qp(qp).is_some_and(|qp| qp.send_cq == index || qp.receive_cq == index) {
-                        self.set_state(qp, QpState::ERR);
-                    }
+        if !cq.has_room(count) {
+            cq.has_overrun = true;
+            let _ = self.window.word(word_of(CQ_STATE, index as u16)).map(|word| word.publish(1));
+            for qp in 0..self.queue_pairs.len() {
+                if self.qp(qp).is_some_and(|qp| qp.send_cq == index || qp.receive_cq == index) {
+                    self.set_state(qp, QpState::ERR);
                 }
-                return false;
             }
+            return false;
         }
         true
     }
 
     /// Completes the next send request: its place is free, and its completion, if it has one, is there unless its
     /// completion queue has overrun.
+    #[inline(always)]
     pub(super) fn complete_send(&mut self, index: usize, id: u64, has_completion: bool, outcome: &Outcome) {
         let Some(qp) = self.qp_mut(index) else { return };
-        qp.sent = qp.sent.wrapping_add(1);
-        let (retired, generation, cq) = (qp.sent, qp.generation, qp.send_cq);
+        qp.sends = qp.sends.plus(1);
+        let (retired, generation) = (qp.sends.position(), qp.generation);
+        let entry = CompletionEntry { id, retired, generation, ..qp.completion(index, outcome) };
+        let cq = qp.send_cq;
         let _ = self.window.word(word_of(SQ_CI, index as u16)).map(|word| word.store(retired));
         if has_completion {
-            let entry = CompletionEntry { id, retired, generation, ..CompletionEntry::default() };
-            self.publish_completion(index, cq, entry, outcome);
+            self.publish_completion(cq, &entry);
         }
     }
 
-    /// Completes a receive request that was taken: likewise, but one of a shared receive queue is there again if its
-    /// completion queue has overrun, so that it has an outcome.
-    pub(super) fn complete_receive(&mut self, index: usize, receive: &Receive, outcome: &Outcome) {
-        let Some(qp) = self.qp(index) else { return };
-        let (id, cq, retired) = (receive.id, qp.receive_cq, receive.position.wrapping_add(1));
-        let source = qp.peer_number;
-        let shared = receive.srq.and_then(|srq| self.shared_receive_queues.get(srq)?.as_ref());
-        let generation = shared.map_or(qp.generation, |srq| srq.generation);
-        let srq = receive.srq.map_or(0, |srq| srq as u16 + 1);
-        let entry = CompletionEntry { id, retired, source, srq, generation, ..CompletionEntry::default() };
-        let is_published = self.publish_completion(index, cq, entry, outcome);
-        let srq =
-            receive.srq.filter(|_| !is_published).and_then(|srq| self.shared_receive_queues.get_mut(srq)?.as_mut());
-        srq.into_iter().for_each(|srq| srq.returned.push_back(receive.position));
+    /// Completes the receive request that a message has taken: likewise, but one of a shared receive queue is there again if
+    /// its completion queue has overrun, so that it has an outcome.
+    #[inline(always)]
+    pub(super) fn complete_receive(&mut self, index: usize, outcome: &Outcome) {
+        let Some(Some(qp)) = self.queue_pairs.get_mut(index) else { return };
+        let Some(Receive { id, position, srq, .. }) = qp.receiving else { return };
+        qp.receiving = None;
+        let shared = srq.and_then(|srq| self.shared_receive_queues.get(srq)?.as_ref());
+        let entry = CompletionEntry {
+            id,
+            retired: position.wrapping_add(1),
+            source: qp.peer_number,
+            srq: srq.map_or(0, |srq| srq as u16 + 1),
+            generation: shared.map_or(qp.generation, |srq| srq.generation),
+            ..qp.completion(index, outcome)
+        };
+        let cq = qp.receive_cq;
+        if !self.publish_completion(cq, &entry)
+            && let Some(Some(srq)) = srq.and_then(|srq| self.shared_receive_queues.get_mut(srq))
+        {
+            let at = srq.receives.plus(position.wrapping_sub(srq.receives.position()));
+            srq.returned.push_back(at);
+        }
     }
 
-    /// False: its completion queue has overrun.
-    fn publish_completion(&mut self, qp: usize, cq: usize, entry: CompletionEntry, outcome: &Outcome) -> bool {
+    /// False: its completion queue has overrun. Apart, so that all stores of the line come at once: a device that polls takes
+    /// the line back between two of them.
+    #[inline(never)]
+    fn publish_completion(&mut self, cq: usize, entry: &CompletionEntry) -> bool {
+        if !self.has_room_for(cq, 1) {
+            return false;
+        }
+        let Some(Some(cq)) = self.completion_queues.get_mut(cq) else { return false };
+        let at = cq.next;
+        cq.next = at.plus(1);
+        // The ring is in the section, whose length was checked.
+        let _ = self.window.write_words(at.entry(), line(entry));
+        let _ = self.window.word(at.word()).map(|word| word.publish(at.expected()));
+        true
+    }
+}
+
+impl CompletionQueue {
+    #[inline]
+    fn has_room(&self, count: u32) -> bool {
+        // A device that has taken more than there was is not believed.
+        let waits = self.next.position().wrapping_sub(self.consumed);
+        self.next.entries().checked_sub(count).is_some_and(|most| waits <= most)
+    }
+}
+
+impl QueuePair {
+    /// What a completion says of an outcome here.
+    #[inline(always)]
+    fn completion(&self, index: usize, outcome: &Outcome) -> CompletionEntry {
         let &Outcome { status, opcode, length, immediate } = outcome;
-        let has_grh = opcode.is_receive() && self.qp(qp).is_some_and(|qp| qp.datagrams.is_some());
-        let grh = if has_grh { CompletionEntry::GRH } else { 0 };
-        let entry = CompletionEntry {
+        let has_grh = opcode.is_receive() && self.datagrams.is_some();
+        CompletionEntry {
             status,
             opcode,
             length,
             immediate: immediate.unwrap_or_default(),
-            flags: immediate.map_or(0, |_| CompletionEntry::WITH_IMM) | grh,
-            qp: qp as u16,
-            qp_number: self.qp(qp).map_or(0, |qp| qp.number),
-            ..entry
-        };
-        let has_room = self.has_room_for(cq, 1);
-        if has_room {
-            let _ = self.try_publish(cq, &entry);
+            flags: immediate.map_or(0, |_| CompletionEntry::WITH_IMM) | if has_grh { CompletionEntry::GRH } else { 0 },
+            qp: index as u16,
+            qp_number: self.number,
+            ..CompletionEntry::default()
         }
-        has_room
-    }
-
-    fn try_publish(&mut self, cq: usize, entry: &CompletionEntry) -> Result<(), OutOfWindow> {
-        let Some(Some(cq)) = self.completion_queues.get_mut(cq) else { return Ok(()) };
-        let x = cq.produced;
-        let bytes = entry.as_bytes().get(..WORD as usize).unwrap_or_default();
-        self.window.write_bytes(cq.ring.entry(x), bytes)?;
-        self.window.word(cq.ring.word(x))?.publish(cq.ring.expected(x));
-        cq.produced = x.wrapping_add(1);
-        Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use super::Engine;
 use super::apply::{Ranges, Sink, Source};
 use super::outcome::Outcome;
-use super::send::{Local, Request};
+use super::send::Request;
 use crate::connection::{Class, Path, Psn, Reply, Requester, Responder, Segment};
 use crate::packet::{self, Acknowledge, AtomicEth, Header, Ipv4Udp, Opcode, Operation, Reth, Syndrome};
 use hamr_comm::abi::window::AtomicOp;
@@ -127,7 +127,7 @@ impl<K> Engine<K> {
         let header = header(request, &segment, remote.number);
         let length = if header.opcode.has_payload() { segment.length as usize } else { 0 };
         packet::begin(&header, length, out);
-        let is_appended = self.append(&request.local, segment.at, length, out);
+        let is_appended = self.append(&request.near(), segment.at, length, out);
         if !is_appended {
             // Its region was deregistered.
             self.fail_oldest(index, remote, WcStatus::LOC_PROT_ERR);
@@ -136,14 +136,14 @@ impl<K> Engine<K> {
     }
 
     /// Appends bytes of a message to a packet. False: there are no such.
-    pub(super) fn append(&self, local: &Local, at: u64, length: usize, to: &mut Vec<u8>) -> bool {
+    pub(super) fn append(&self, near: &Source<'_>, at: u64, length: usize, to: &mut Vec<u8>) -> bool {
         let begin = to.len();
         to.resize(begin + length, 0);
         let payload = to.get_mut(begin..).unwrap_or_default();
-        match local {
+        match near {
             _ if length == 0 => true,
-            Local::Ranges(ranges) => self.get(ranges, at, payload).is_ok(),
-            Local::Inline(bytes) => {
+            Source::Ranges(ranges) => self.get(ranges, at, payload).is_ok(),
+            Source::Bytes(bytes) => {
                 let bytes = bytes.get(at as usize..).unwrap_or_default();
                 payload.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
                 bytes.len() >= length
@@ -155,22 +155,22 @@ impl<K> Engine<K> {
     fn admit(&mut self, index: usize, remote: &mut Remote) -> bool {
         let Some(qp) = self.qp(index) else { return false };
         // At most 512.
-        let x = qp.sent.wrapping_add(remote.requester.len() as u32);
-        let (id, status) = match self.fetch(&qp.sends, x) {
-            None => return true,
-            Some(Ok(request)) => {
-                let (id, length) = (request.id, request.length);
-                let class = match request.completion {
-                    WcOpcode::READ => Class::Read,
-                    WcOpcode::COMPARE_SWAP | WcOpcode::FETCH_ADD => Class::Atomic,
-                    _ => Class::Data,
-                };
-                if remote.requester.admit(request, class, length) {
-                    return true;
-                }
-                (id, WcStatus::LOC_LEN_ERR)
-            }
-            Some(Err(failed)) => failed,
+        let next = qp.sends.plus(remote.requester.len() as u32);
+        if !self.is_there(&next) {
+            return true;
+        }
+        let mut request = Request::NONE;
+        let fetched = self.fetch(&next, &mut request);
+        let (id, length) = (request.id, request.length);
+        let class = match request.completion {
+            WcOpcode::READ => Class::Read,
+            WcOpcode::COMPARE_SWAP | WcOpcode::FETCH_ADD => Class::Atomic,
+            _ => Class::Data,
+        };
+        let status = match fetched {
+            Ok(()) if remote.requester.admit(request, class, length) => return true,
+            Ok(()) => WcStatus::LOC_LEN_ERR,
+            Err(status) => status,
         };
         // Those before it are done first.
         if !remote.requester.is_empty() {
@@ -215,8 +215,10 @@ impl<K> Engine<K> {
         let length = bytes.len() as u64;
         let Some(at) = remote.requester.answer(now, psn, class, length, opcode.is_last) else { return };
         self.complete_done(index, remote);
-        let put = match remote.requester.get(0).map(|request| &request.local) {
-            Some(Local::Ranges(ranges)) => self.put(&Source::Bytes(bytes), ranges, at, length).is_ok(),
+        let put = match remote.requester.get(0) {
+            Some(request) if !request.completion.brings() => {
+                self.put(&Source::Bytes(bytes), &request.local, at, length).is_ok()
+            }
             // A READ or atomic has memory, and one of no bytes needs none.
             _ => length == 0,
         };

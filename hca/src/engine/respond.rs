@@ -133,7 +133,7 @@ impl<K> Engine<K> {
         if u64::from(reth.length) > MAX_MESSAGE || !remote.responder.can_answer(reth.length) {
             return Err(Nak::Invalid);
         }
-        if !self.has(&Ranges::remote(reth.addr, reth.rkey, reth.length, Access::REMOTE_READ)) {
+        if self.total(&Ranges::remote(reth.addr, reth.rkey, reth.length, Access::REMOTE_READ)).is_none() {
             return Err(Nak::Access);
         }
         remote.responder.read(reth);

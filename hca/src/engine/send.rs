@@ -6,9 +6,9 @@ use super::apply::{Nak, Ranges, SLICE, Sink, Source};
 use super::outcome::Outcome;
 use crate::connection::rnr_delay;
 use hamr_comm::abi::window::AtomicOp;
-use hamr_verbs::ring::Ring;
+use hamr_verbs::ring::Cursor;
 use hamr_verbs::wire::{
-    ATOMIC, Access, LINE, MAX_INLINE, MAX_MESSAGE, MAX_SEND_SGE, Object, Opcode, QpState, ReceiveEntry, SendEntry,
+    ATOMIC, Access, LINE, MAX_INLINE, MAX_MESSAGE, MAX_SEND_SGE, Object, Opcode, QpState, ReceiveEntry, SendEntry, Sge,
     WcOpcode, WcStatus,
 };
 use zerocopy::{FromZeros, IntoBytes};
@@ -35,17 +35,14 @@ pub(super) struct Request {
     pub(super) opcode: Opcode,
     pub(super) completion: WcOpcode,
     pub(super) is_signaled: bool,
+    is_inline: bool,
     pub(super) immediate: Option<u32>,
     pub(super) length: u64,
-    pub(super) local: Local,
+    pub(super) local: Ranges,
+    /// The message, if it is inline.
+    inline: [u8; MAX_INLINE],
     pub(super) remote: Ranges,
-    pub(super) operands: [u64; 2],
-}
-
-/// Its near end.
-pub(super) enum Local {
-    Ranges(Ranges),
-    Inline([u8; MAX_INLINE]),
+    operands: [u64; 2],
 }
 
 /// A request of which a part is done, or whose peer is not ready.
@@ -58,7 +55,31 @@ pub(super) struct Progress {
     pub(super) give_up: Option<u64>,
 }
 
+impl Progress {
+    const NONE: Self = Self { request: Request::NONE, at: 0, has_begun: false, give_up: None };
+}
+
 impl Request {
+    /// One to be made in its place: what is stored in parts and then copied whole waits for the stores.
+    pub(super) const NONE: Self = Self {
+        id: 0,
+        opcode: Opcode::SEND,
+        completion: WcOpcode::SEND,
+        is_signaled: false,
+        is_inline: false,
+        immediate: None,
+        length: 0,
+        local: Ranges::NONE,
+        inline: [0; MAX_INLINE],
+        remote: Ranges::NONE,
+        operands: [0; 2],
+    };
+
+    /// Where its bytes are, or come to.
+    pub(super) const fn near(&self) -> Source<'_> {
+        if self.is_inline { Source::Bytes(&self.inline) } else { Source::Ranges(&self.local) }
+    }
+
     /// It uses up a receive request.
     const fn is_received(&self) -> bool {
         matches!(self.opcode, Opcode::SEND) || self.opcode.has_immediate()
@@ -76,14 +97,30 @@ impl Request {
 
 impl<K> Engine<K> {
     /// Serves a queue pair; how many steps were made.
+    #[inline]
     pub(super) fn serve(&mut self, index: usize) -> u32 {
+        if self.has_work(index) { self.serve_some(index) } else { 0 }
+    }
+
+    /// Has a queue pair something to do, as far as a look says?
+    #[inline(always)]
+    fn has_work(&self, index: usize) -> bool {
+        let Some(qp) = self.qp(index) else { return false };
+        match qp.state {
+            // Others send packets (`remote`, `datagram`).
+            QpState::RTS => qp.peer.is_some() && (qp.progress.is_some() || self.is_there(&qp.sends)),
+            state => state == QpState::ERR,
+        }
+    }
+
+    #[inline(never)]
+    fn serve_some(&mut self, index: usize) -> u32 {
         let (mut steps, mut bytes) = (0, 0);
-        while steps < MOST_REQUESTS && bytes < MOST_BYTES {
-            let step = match self.qp(index).map(|qp| qp.state) {
-                // Others send packets (`remote`, `datagram`).
-                Some(QpState::RTS) if self.qp(index).is_some_and(|qp| qp.peer.is_some()) => self.send(index),
-                Some(QpState::ERR) => self.flush(index),
-                _ => Step::Idle,
+        while steps < MOST_REQUESTS && bytes < MOST_BYTES && self.has_work(index) {
+            let step = match self.qp_mut(index).map(|qp| (qp.state, qp.progress.take())) {
+                Some((QpState::RTS, Some(progress))) => self.go_on(index, progress),
+                Some((QpState::RTS, None)) => self.begin(index),
+                _ => self.flush(index),
             };
             match step {
                 Step::Idle => break,
@@ -95,36 +132,24 @@ impl<K> Engine<K> {
         steps
     }
 
-    fn send(&mut self, index: usize) -> Step {
-        let Some(qp) = self.qp_mut(index) else { return Step::Idle };
-        if let Some(progress) = qp.progress.take() {
-            return self.go_on(index, progress);
-        }
-        let (ring, x) = (qp.sends, qp.sent);
-        match self.fetch(&ring, x) {
-            None => Step::Idle,
-            Some(Ok(request)) => self.go_on(index, Progress { request, at: 0, has_begun: false, give_up: None }),
-            Some(Err((id, status))) => self.fail(index, id, status),
+    /// Does the next request, which is there, or begins to.
+    fn begin(&mut self, index: usize) -> Step {
+        let mut progress = self.spare.take().unwrap_or_else(|| Box::new(Progress::NONE));
+        let Some(qp) = self.qp(index) else { return Step::Idle };
+        (progress.at, progress.has_begun, progress.give_up) = (0, false, None);
+        match self.fetch(&qp.sends, &mut progress.request) {
+            Ok(()) => self.go_on(index, progress),
+            Err(status) => self.fail(index, progress.request.id, status),
         }
     }
 
-    /// The checked request at a position, or its number and what is wrong with it. `None`: there is none.
-    pub(super) fn fetch(&self, ring: &Ring, x: u32) -> Option<Result<Request, (u64, WcStatus)>> {
-        if !self.is_there(ring, x) {
-            return None;
-        }
+    /// Copies the request at a position where one is, and checks it, for any wire: what is wrong at the near end is found
+    /// before anything happens.
+    pub(super) fn fetch(&self, at: &Cursor, to: &mut Request) -> Result<(), WcStatus> {
         let mut entry = SendEntry::new_zeroed();
-        let read = self.read_line(ring.entry(x), entry.as_mut_bytes());
-        if entry.head & SendEntry::TWO_LINES != 0 {
-            let _ = self.window.read_bytes(ring.entry(x) + LINE, &mut entry.second);
-        }
-        let request = if read { self.request(&entry) } else { Err(WcStatus::LOC_QP_OP_ERR) };
-        Some(request.map_err(|status| (entry.id, status)))
-    }
-
-    /// Checks a request, for any wire: what is wrong at the near end is found before anything happens.
-    fn request(&self, entry: &SendEntry) -> Result<Request, WcStatus> {
-        let (opcode, flags, count) = entry.parts().ok_or(WcStatus::LOC_QP_OP_ERR)?;
+        let is_read = self.read_line(at, entry.as_mut_bytes());
+        to.id = entry.id;
+        let (opcode, flags, count) = entry.parts().filter(|_| is_read).ok_or(WcStatus::LOC_QP_OP_ERR)?;
         let completion = opcode.completion().ok_or(WcStatus::LOC_QP_OP_ERR)?;
         let known = SendEntry::SIGNALED | SendEntry::INLINE | SendEntry::TWO_LINES;
         let (is_inline, has_second) = (flags & SendEntry::INLINE != 0, flags & SendEntry::TWO_LINES != 0);
@@ -140,39 +165,39 @@ impl<K> Engine<K> {
             return Err(WcStatus::LOC_QP_OP_ERR);
         }
         let length = u64::from(entry.length);
-        let local = if is_inline {
+        let local_right = if brings { Access::READ } else { Access::LOCAL_WRITE };
+        let second = if is_inline {
+            let (first, second) = to.inline.split_at_mut(entry.first.len());
+            first.copy_from_slice(&entry.first);
+            second
+        } else {
+            to.local.set(entry.sges()[0], count, local_right).as_mut_bytes()
+        };
+        if has_second {
+            let _ = self.window.read_bytes(at.entry() + LINE, second);
+        }
+        to.operands = [entry.operands()[0], second.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))];
+        if is_inline {
             let room = if has_second { MAX_INLINE } else { entry.first.len() };
             if length > room as u64 {
                 return Err(WcStatus::LOC_LEN_ERR);
             }
-            Local::Inline(entry.inline())
         } else {
-            let right = if brings { Access::READ } else { Access::LOCAL_WRITE };
-            let ranges = Ranges::first(entry.sges(), count, right);
-            if !self.has(&ranges) {
-                return Err(WcStatus::LOC_PROT_ERR);
-            }
-            if ranges.len() != length || length > MAX_MESSAGE || opcode.is_atomic() && length != u64::from(ATOMIC) {
+            let total = self.total(&to.local).ok_or(WcStatus::LOC_PROT_ERR)?;
+            if total != length || length > MAX_MESSAGE || opcode.is_atomic() && length != u64::from(ATOMIC) {
                 return Err(WcStatus::LOC_LEN_ERR);
             }
-            Local::Ranges(ranges)
-        };
+        }
         let right = match completion {
             WcOpcode::READ => Access::REMOTE_READ,
             WcOpcode::WRITE => Access::REMOTE_WRITE,
             _ => Access::REMOTE_ATOMIC,
         };
-        Ok(Request {
-            id: entry.id,
-            opcode,
-            completion,
-            is_signaled: flags & SendEntry::SIGNALED != 0,
-            immediate: opcode.has_immediate().then_some(entry.immediate),
-            length,
-            local,
-            remote: Ranges::remote(entry.remote, entry.rkey, entry.length, right),
-            operands: if opcode.is_atomic() { entry.operands() } else { [0; 2] },
-        })
+        to.remote.set(Sge { addr: entry.remote, len: entry.length, lkey: entry.rkey }, 1, right);
+        (to.opcode, to.completion, to.length) = (opcode, completion, length);
+        (to.is_signaled, to.is_inline) = (flags & SendEntry::SIGNALED != 0, is_inline);
+        to.immediate = opcode.has_immediate().then_some(entry.immediate);
+        Ok(())
     }
 
     /// Is a queue pair connected with this one, and in order?
@@ -181,8 +206,8 @@ impl<K> Engine<K> {
     }
 
     /// Moves the next slice of a request, and completes it behind the last one.
-    fn go_on(&mut self, index: usize, mut progress: Progress) -> Step {
-        let (id, before) = (progress.request.id, progress.at);
+    fn go_on(&mut self, index: usize, mut progress: Box<Progress>) -> Step {
+        let id = progress.request.id;
         let peer = self.qp(index).and_then(|qp| qp.peer).filter(|peer| self.is_connected(*peer, index));
         let Some(peer) = peer else { return self.fail(index, id, WcStatus::RETRY_EXC_ERR) };
         if !progress.has_begun {
@@ -195,18 +220,20 @@ impl<K> Engine<K> {
                 return Step::Failed;
             }
         }
-        let done = self.step(peer, &mut progress);
-        let Progress { request, at, .. } = &progress;
-        match done {
-            Ok(()) if *at < request.length => {
+        let before = progress.at;
+        match self.step(peer, &mut progress) {
+            Ok(()) if progress.at < progress.request.length => {
                 self.keep(index, progress);
                 Step::Moved(SLICE)
             }
             Ok(()) => {
-                let length = if request.completion.brings() { 0 } else { request.length as u32 };
-                let outcome = Outcome { length, ..Outcome::of(request.completion) };
-                self.complete_send(index, id, request.is_signaled, &outcome);
-                Step::Moved(*at - before)
+                let Request { completion, length, is_signaled, .. } = progress.request;
+                let outcome =
+                    Outcome { length: if completion.brings() { 0 } else { length as u32 }, ..Outcome::of(completion) };
+                self.complete_send(index, id, is_signaled, &outcome);
+                let moved = progress.at - before;
+                self.spare = Some(progress);
+                Step::Moved(moved)
             }
             Err(Nak::NotReady) => self.wait(index, peer, progress),
             Err(nak) => self.fail(index, id, nak.status()),
@@ -214,16 +241,13 @@ impl<K> Engine<K> {
     }
 
     /// The effect of the next slice at the peer, and behind the last one that of the message.
+    #[inline]
     fn step(&mut self, peer: usize, progress: &mut Progress) -> Result<(), Nak> {
         let Progress { request, at, has_begun, .. } = progress;
         let request = &*request;
-        let Request { completion, length, remote, immediate, .. } = request;
+        let Request { completion, length, remote, immediate, local, .. } = request;
         let len = (*length - *at).min(SLICE);
-        let nothing = Ranges::local(&[], Access::READ);
-        let (from, local) = match &request.local {
-            Local::Ranges(ranges) => (Source::Ranges(ranges), ranges),
-            Local::Inline(bytes) => (Source::Bytes(bytes), &nothing),
-        };
+        let from = request.near();
         match *completion {
             WcOpcode::SEND => {
                 if !*has_begun {
@@ -252,14 +276,15 @@ impl<K> Engine<K> {
     }
 
     /// Keeps a request for the next round, unless its queue pair is in error by now.
-    fn keep(&mut self, index: usize, progress: Progress) {
+    fn keep(&mut self, index: usize, progress: Box<Progress>) {
         if let Some(qp) = self.qp_mut(index).filter(|qp| qp.state == QpState::RTS) {
             qp.progress = Some(progress);
         }
     }
 
     /// Tries a request again in the next round, as long as the peer may have no receive request for it.
-    fn wait(&mut self, index: usize, peer: usize, mut progress: Progress) -> Step {
+    #[cold]
+    fn wait(&mut self, index: usize, peer: usize, mut progress: Box<Progress>) -> Step {
         let timer = self.qp(peer).map_or(0, |peer| rnr_delay(peer.rnr_timer));
         let limit = self.qp(index).map(|qp| qp.rnr_retry).filter(|retry| *retry < Object::FOR_EVER);
         let now = self.now;
@@ -272,6 +297,7 @@ impl<K> Engine<K> {
     }
 
     /// Completes the next send request with an error; the queue pair is in error from now on.
+    #[cold]
     pub(super) fn fail(&mut self, index: usize, id: u64, status: WcStatus) -> Step {
         self.complete_send(index, id, true, &Outcome { status, ..Outcome::of(WcOpcode::SEND) });
         self.set_state(index, QpState::ERR);
@@ -282,11 +308,10 @@ impl<K> Engine<K> {
     fn flush(&mut self, index: usize) -> Step {
         let status = WcStatus::WR_FLUSH_ERR;
         let Some(qp) = self.qp(index) else { return Step::Idle };
-        let (sends, x) = (qp.sends, qp.sent);
-        if self.is_there(&sends, x) {
+        if self.is_there(&qp.sends) {
             // The number is at the same place in both kinds of requests.
             let mut entry = ReceiveEntry::new_zeroed();
-            self.read_line(sends.entry(x), entry.as_mut_bytes());
+            self.read_line(&qp.sends, entry.as_mut_bytes());
             return self.fail(index, entry.id, status);
         }
         if self.flush_receive(index) { Step::Failed } else { Step::Idle }

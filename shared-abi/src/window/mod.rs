@@ -243,6 +243,19 @@ impl<K> Window<K> {
         Ok(())
     }
 
+    /// Stores words, at a multiple of 4, each by one relaxed store: a line that was just made of narrower values is not loaded
+    /// wider than they were stored, which would wait for the stores.
+    #[inline(always)]
+    pub fn write_words(&self, off: u64, from: &[u32]) -> Result<(), OutOfWindow> {
+        let to = self.words(off, from.len() as u64)?;
+        for (i, word) in from.iter().enumerate() {
+            if let Some(to) = to.get(i) {
+                to.store(*word);
+            }
+        }
+        Ok(())
+    }
+
     /// Copies inside the region; the two ranges may overlap.
     pub fn copy_within(&self, from: u64, to: u64, bytes: u64) -> Result<(), OutOfWindow> {
         self.copy_to(from, self, to, bytes)

@@ -81,6 +81,13 @@ const _: () = assert!(
         <= ARENA
 );
 
+/// The words of an entry's first line before the published one.
+#[inline]
+pub fn line(entry: &(impl IntoBytes + Immutable)) -> &[u32] {
+    let bytes = entry.as_bytes().get(..WORD as usize).unwrap_or_default();
+    <[u32]>::ref_from_bytes(bytes).unwrap_or_default()
+}
+
 /// A word for each of several objects.
 pub const fn word_of(page: u64, index: u16) -> u64 {
     page + 4 * index as u64
