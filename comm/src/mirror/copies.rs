@@ -187,14 +187,14 @@ fn misfit(half: &Half) -> Lost {
     Lost::of(format_args!("expected a slot of this window, got slot {} of queue pair {}", half.slot, half.queue))
 }
 
-/// The next message of any queue pair.
-fn first<E: End>(ends: &mut [E], of_host: bool, message: &mut Message) -> bool {
+/// The next message of any queue pair, and which pair's it is.
+fn first<E: End>(ends: &mut [E], of_host: bool, message: &mut Message) -> Option<u16> {
     let mut ends = ends.iter_mut().zip(0..).filter(|(end, _)| end.may_take());
-    let is_there = ends.any(|(end, queue)| end.take((queue, of_host), message).is_some());
-    if !is_there {
+    let found = ends.find_map(|(end, queue)| end.take((queue, of_host), message).map(|()| queue));
+    if found.is_none() {
         message.body = Body::None;
     }
-    is_there
+    found
 }
 
 /// The host's copy.
@@ -215,6 +215,9 @@ pub struct HostCopy<K> {
     words: Vec<(u64, u32)>,
     streams: Vec<Requests<K>>,
     of_host: Vec<Replies<K>>,
+    /// The stream in which a request was found last, since all was looked at. Images, which are small, do without.
+    #[cfg(not(hamr_bare))]
+    last: Option<u16>,
     /// Wait words of the host queues.
     waits: Vec<u64>,
 }
@@ -235,6 +238,8 @@ impl<K: Clone> HostCopy<K> {
             words: Vec::new(),
             streams: Vec::new(),
             of_host: Vec::new(),
+            #[cfg(not(hamr_bare))]
+            last: None,
             waits: Vec::new(),
         }
     }
@@ -403,6 +408,15 @@ impl<K: Clone> HostCopy<K> {
 impl<K: Clone> Side for HostCopy<K> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         message.bytes.clear();
+        // Behind a request there is often another one, and what else there is comes behind those.
+        #[cfg(not(hamr_bare))]
+        if let Some(queue) = self.last.take()
+            && let Some(end) = self.streams.get_mut(usize::from(queue)).filter(|end| end.has_next())
+            && end.take((queue, false), message).is_some()
+        {
+            self.last = Some(queue);
+            return Ok(true);
+        }
         if core::mem::take(&mut self.renews) {
             message.body = Body::Renew;
             return Ok(true);
@@ -435,7 +449,12 @@ impl<K: Clone> Side for HostCopy<K> {
         }
         let open = self.words.get(1).map_or(0, |(_, open)| *open as usize);
         let streams = self.streams.get_mut(..open).unwrap_or_default();
-        Ok(first(streams, false, message) || first(&mut self.of_host, true, message))
+        let found = first(streams, false, message);
+        #[cfg(not(hamr_bare))]
+        {
+            self.last = found;
+        }
+        Ok(found.is_some() || first(&mut self.of_host, true, message).is_some())
     }
 
     fn put(&mut self, message: &Message) -> Result<(), Lost> {
@@ -645,7 +664,7 @@ impl<K: Clone> Side for DeviceCopy<K> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let state = load(&self.window, word::DEVICE_STATE)?;
         let now = (load(&self.window, word::EPOCH_ACK)?, state);
-        if first(&mut self.streams, false, message) || first(&mut self.of_host, true, message) {
+        if first(&mut self.streams, false, message).or_else(|| first(&mut self.of_host, true, message)).is_some() {
             return Ok(true);
         }
         if now == self.told {

@@ -210,6 +210,11 @@ impl<K> Requests<K> {
         1 + (self.responder.expected().ring.0 & (self.responder.slots().ring_len() - 1))
     }
 
+    /// Is a request there that was not carried?
+    pub(super) fn has_next(&self) -> bool {
+        self.responder.has_next()
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.calls.all.is_empty()
     }
@@ -231,7 +236,7 @@ impl<K> Requests<K> {
 
 impl<K> End for Requests<K> {
     fn may_take(&self) -> bool {
-        self.responder.has_next() || !self.is_idle()
+        self.has_next() || !self.is_idle()
     }
 
     /// A request, or where there is none, CANCEL of one.
