@@ -9,7 +9,9 @@
 mod tests;
 
 use crate::failure::Broken;
-use crate::frame::{Bounds, CHUNK, End, Frame, HEAD, LONGEST, LONGEST_OPENING, MOST_TEXT, Malformed, Phase, admit};
+use crate::frame::{
+    Bounds, CHUNK, End, Frame, HEAD, LONGEST, LONGEST_OPENING, MOST_TEXT, Malformed, Phase, admit, is_part,
+};
 use crate::key::Key;
 use crate::socket::{self, Bytes};
 use crate::tls::{self, Tls};
@@ -73,8 +75,14 @@ impl Io {
 
     /// Hands over what TLS has to send.
     fn send(&mut self) -> Result<(), Broken> {
-        while self.has_unsent() {
+        if self.has_unsent() {
             self.is_ours()?;
+        }
+        self.send_ours()
+    }
+
+    fn send_ours(&mut self) -> Result<(), Broken> {
+        while self.has_unsent() {
             let Some(tls) = &mut self.tls else { break };
             match tls.connection.write_tls(&mut Bytes(&self.socket)) {
                 Ok(_) => {}
@@ -182,7 +190,7 @@ impl Io {
         }
         // What TLS takes it keeps until it is sent.
         let len = tls.connection.writer().write(from).map_err(|_| Broken::Closed)?;
-        self.send()?;
+        self.send_ours()?;
         Ok(len)
     }
 
@@ -301,13 +309,15 @@ impl Channel {
                 let from = if self.end == End::Host { End::Server } else { End::Host };
                 let (number, len) = admit(*head, from, self.phase)?;
                 if let Some(bytes) = behind.get(..len) {
-                    let Frame::Part(part) = Frame::decode(number, bytes)? else { return Ok(Some((number, len))) };
-                    let (most, got) = (self.bounds.longest, self.parts.len() + part.len());
+                    if !is_part(number) {
+                        return Ok(Some((number, len)));
+                    }
+                    let (most, got) = (self.bounds.longest, self.parts.len() + bytes.len());
                     if got > most {
                         let (most, got) = (most as u64, got as u64);
                         return Err(Malformed::Value { name: "PART", field: "bytes in a row", most, got }.into());
                     }
-                    self.parts.extend_from_slice(part);
+                    self.parts.extend_from_slice(bytes);
                     self.given = HEAD + len;
                     continue;
                 }

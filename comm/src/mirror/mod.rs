@@ -188,13 +188,21 @@ impl<H: Side, D: Side> Mirror<H, D> {
     /// Of either side.
     pub fn step(&mut self) -> Result<bool, Lost> {
         let there = self.to_device()?;
+        Ok(self.to_host()? || there)
+    }
+
+    /// Carries what the device has published, and looks at nothing of the host.
+    ///
+    /// # Errors
+    /// Of either side.
+    pub fn to_host(&mut self) -> Result<bool, Lost> {
         let mut back = 0;
         while back < ROUNDS && self.host.has_room() && self.device.take(&mut self.message)? {
             self.host.put(&self.message)?;
             back += 1;
         }
         self.host.flush()?;
-        Ok(there || back != 0)
+        Ok(back != 0)
     }
 
     /// Carries what the host has published, and looks at nothing of the device.

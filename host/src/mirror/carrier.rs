@@ -52,6 +52,16 @@ enum Prepared {
     Lost,
 }
 
+/// What a step has carried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    Nothing,
+    /// To the device alone.
+    There,
+    /// To the host, too; or nothing is carried any more.
+    Back,
+}
+
 pub(super) struct Carried<D> {
     pub(super) mirror: Mirror<HostCopy<Shared>, D>,
     /// That the device has ended was told.
@@ -111,17 +121,25 @@ impl<D: FarSide> Carrier<D> {
         }
         self.tender.waits();
         let step = |mirror: &mut _| {
-            self.step(mirror, false);
+            self.carry_once(mirror, false);
         };
+        let mut is_noted = false;
         for _ in 0..POLLS {
             let (moved, is_carried) = self.mirror.poll(|mirror| self.step(mirror, true), step);
             if !is_carried {
                 self.tender.look();
             }
-            patience::rest();
-            if moved == Some(true) {
-                return;
+            match moved {
+                // A reply is not to wait for the clock, which was read while it was on its way.
+                Some(Moved::Back) if is_noted => return,
+                Some(Moved::Back) => return self.tender.carries(),
+                Some(Moved::There) => {
+                    is_noted = true;
+                    self.tender.carries();
+                }
+                Some(Moved::Nothing) | None => {}
             }
+            patience::rest();
         }
     }
 
@@ -131,7 +149,7 @@ impl<D: FarSide> Carrier<D> {
             return self.tender.look();
         }
         let step = |mirror: &mut _| {
-            self.step(mirror, back);
+            self.carry_once(mirror, back);
         };
         if !self.mirror.carry(step) {
             self.tender.look();
@@ -140,7 +158,7 @@ impl<D: FarSide> Carrier<D> {
 
     pub(super) fn turn<R>(&self, act: impl FnOnce(&mut Option<Carried<D>>) -> R) -> R {
         let step = |mirror: &mut _| {
-            self.step(mirror, false);
+            self.carry_once(mirror, false);
         };
         let (result, is_carried) = self.mirror.turn(act, step);
         if !is_carried {
@@ -149,9 +167,17 @@ impl<D: FarSide> Carrier<D> {
         result
     }
 
-    /// A step. True: something was carried, or nothing is any more.
-    fn step(&self, carried: &mut Option<Carried<D>>, back: bool) -> bool {
-        let Some(Carried { mirror, has_ended }) = carried else { return true };
+    /// A step, of which the tender knows. True: something was carried, or nothing is any more.
+    fn carry_once(&self, carried: &mut Option<Carried<D>>, back: bool) -> bool {
+        let has_moved = self.step(carried, back) != Moved::Nothing;
+        if has_moved {
+            self.tender.carries();
+        }
+        has_moved
+    }
+
+    fn step(&self, carried: &mut Option<Carried<D>>, back: bool) -> Moved {
+        let Some(Carried { mirror, has_ended }) = carried else { return Moved::Back };
         if self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::AcqRel) {
             let mut state = self.state();
             if std::mem::take(&mut state.asks) {
@@ -161,7 +187,7 @@ impl<D: FarSide> Carrier<D> {
                 drop(state);
                 *carried = None;
                 self.end(RELEASED.into());
-                return true;
+                return Moved::Back;
             }
         }
         // Who publishes from here on carries it, or has it carried: it is told so once for each odd value of the word, and an offer
@@ -173,19 +199,23 @@ impl<D: FarSide> Carrier<D> {
             mirror.sides().0.prepare_wait();
         }
         let was_full = mirror.sides().1.is_full();
-        let moved = if back { mirror.step() } else { mirror.to_device() };
-        let moved = match moved {
+        let carry = |mirror: &mut Mirror<_, _>| {
+            let there = mirror.to_device()?;
+            Ok(match () {
+                () if back && mirror.to_host()? => Moved::Back,
+                () if there => Moved::There,
+                () => Moved::Nothing,
+            })
+        };
+        let moved = match carry(mirror) {
             Ok(moved) => moved,
             Err(Lost(why)) => {
                 *carried = None;
                 self.end(why);
-                return true;
+                return Moved::Back;
             }
         };
-        if moved {
-            self.tender.carries();
-        }
-        if !back && moved {
+        if !back && moved != Moved::Nothing {
             // There may be more than one step carries.
             self.mirror.has_more();
             if mirror.sides().1.is_asked() {
@@ -245,7 +275,7 @@ impl<D: FarSide> Carrier<D> {
 
     fn look(&self, carried: &mut Option<Carried<D>>, looks_itself: bool) -> bool {
         self.looks_itself.store(looks_itself, Ordering::Relaxed);
-        let moved = self.step(carried, true);
+        let moved = self.carry_once(carried, true);
         self.looks_itself.store(false, Ordering::Relaxed);
         moved
     }

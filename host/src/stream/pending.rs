@@ -228,7 +228,9 @@ impl<H: Handler, S: StreamRef> Pending<H, S> {
         // One use of the stream for all these polls: of a shared one the lock, which is free again
         // after about a microsecond.
         let words = self.stream.with(|submitter, device| {
-            for _ in 0..spins() {
+            // What nobody carries does not come by itself.
+            let polls = if device.wait_queue.is_carried() { 1 } else { spins() };
+            for _ in 0..polls {
                 if let Some(words) = submitter.take_short::<H>(device, self.call.name()) {
                     return Some(words);
                 }

@@ -302,12 +302,14 @@ fn answer<H: Handler>(
 fn wait_for<H: Handler>(submitter: &mut Submitter, device: &Device, name: Name, until: Option<Instant>) -> Outcome<H> {
     let mut wait = Wait::new(device, submitter.epoch(), until);
     let mut polls = 0_u32;
+    // What nobody carries does not come by itself.
+    let spins = if device.wait_queue.is_carried() { 0 } else { spins() };
     loop {
         polls = polls.saturating_add(1);
         if submitter.try_complete(device, name) {
             break;
         }
-        let step = if polls > spins() {
+        let step = if polls > spins {
             wait.step()
         } else {
             std::hint::spin_loop();

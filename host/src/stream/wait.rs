@@ -84,6 +84,8 @@ pub(super) struct Wait<'i> {
     idle: Idle<HostMoment>,
     /// Polls with a pause that are left before the clock is read again.
     polls: u32,
+    /// The first step is to carry what is waited for, which needs no clock.
+    carries: bool,
     /// The wait queue counts this thread, which may sleep in this generation.
     generation: Option<u64>,
     /// What the task that it waits for calls on the host.
@@ -102,6 +104,7 @@ impl<'i> Wait<'i> {
             peer_checked: None,
             idle: Idle::new(),
             polls: 0,
+            carries: device.wait_queue.is_carried(),
             generation: None,
             serving: None,
         }
@@ -116,6 +119,10 @@ impl<'i> Wait<'i> {
             return Ok(());
         }
         let device = self.device;
+        if std::mem::take(&mut self.carries) {
+            device.link.wait(0);
+            return Ok(());
+        }
         let now = Instant::now();
         let begin = *self.begin.get_or_insert_with(|| {
             // Rule 22: about a microsecond has been spun away.

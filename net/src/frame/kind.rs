@@ -69,7 +69,14 @@ pub const LONGEST_OPENING: usize = HEAD + size_of::<wire::Hello>() + 2 * MOST_TE
 const _: () = assert!(QueueDescriptor::MAX_CHUNK as usize <= CHUNK);
 
 pub(super) fn kind(number: u8) -> Result<&'static Kind, Malformed> {
-    KINDS.iter().find(|kind| kind.number == number).ok_or(Malformed::Kind(number))
+    // They are numbered from 1.
+    let kind = KINDS.get(usize::from(number).wrapping_sub(1));
+    kind.filter(|kind| kind.number == number).ok_or(Malformed::Kind(number))
+}
+
+/// Is the frame of this kind the next bytes of a long one, and nothing else?
+pub(crate) const fn is_part(number: u8) -> bool {
+    number == PART
 }
 
 impl Kind {

@@ -13,6 +13,7 @@ mod wire;
 
 use hamr_shared_abi::slot::{INLINE_WORDS, SECOND_WORDS};
 use hamr_shared_abi::version::AbiVersion;
+pub(crate) use kind::is_part;
 pub use kind::{HEAD, LONGEST, LONGEST_OPENING, admit};
 pub use malformed::Malformed;
 pub use phase::{End, Phase};
