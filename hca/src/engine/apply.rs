@@ -19,7 +19,6 @@
 //! A requester over packets has [`Engine::get`] for what it sends, and [`Engine::put`] for what it has read.
 
 use super::Engine;
-use super::objects::QueuePair;
 use super::outcome::Outcome;
 use core::sync::atomic::{Ordering, fence};
 use hamr_comm::abi::window::{AtomicOp, OutOfWindow};
@@ -438,7 +437,7 @@ impl<K> Engine<K> {
     /// Completes the next receive request of a queue pair in error: the one of a message that has not ended, then those
     /// of its own that no message has taken. False: there is none.
     pub(super) fn flush_receive(&mut self, qp: usize) -> bool {
-        let Some(QueuePair { receiving, srq, .. }) = self.qp(qp) else { return false };
+        let Some((receiving, srq)) = self.qp(qp).map(|qp| (&qp.receiving, qp.srq)) else { return false };
         let taken = match (receiving, srq) {
             (Some(_), _) => Ok(()),
             (None, None) => self.take_receive(qp),
