@@ -39,6 +39,8 @@ struct Tool {
 enum Figure {
     /// `… = 322.10 usec/iter`
     Iteration,
+    /// `… to 127.0.0.1 and back: 322.10 µs each, …`
+    There,
     /// A column of perftest's last row, from 0, and its unit.
     Column(usize, &'static str),
 }
@@ -119,10 +121,32 @@ both() {
     [ $client = 0 ] || return $client
     return $code
 }
+own() {
+    export HAMR_IMAGE=/bin/hamr-verbs-image
+    hamr-hca serve --udp 127.0.0.3 --once > /tmp/server 2>&1 &
+    until grep -q serves /tmp/server || ! kill -0 $! 2> /dev/null; do usleep 10000; done
+    timeout $1 hamr-hca ping 127.0.0.3 --udp 127.0.0.2 --count $2 || { cat /tmp/server; return 1; }
+}
 "#;
+
+/// Both ends ours on the guest's `lo`, as both ends of [`BESIDE`] are: what `--beside` adds.
+const OWN_PAIR: Tool = tool("hamr-hca ping", "", 8, Figure::There);
+/// What it stands beside, with messages as long.
+const BESIDE: Tool = tool("ibv_rc_pingpong 8", PINGPONG, 8, Figure::Iteration);
+/// Round trips of each.
+const BESIDE_COUNT: u32 = 2000;
+
+/// Their commands. An adapter has port 4791 of its own address.
+fn beside_commands() -> [(&'static Tool, String); 2] {
+    let stock = format!("both {TOOL} ibv_rc_pingpong -d rxe_lo {PINGPONG} -n {BESIDE_COUNT} -s 8");
+    let own = format!("own {TOOL} {BESIDE_COUNT}");
+    [(&BESIDE, stock), (&OWN_PAIR, own)]
+}
 
 /// What a guest is to do.
 struct Plan {
+    /// The pair of [`beside_commands`] too.
+    has_beside: bool,
     tools: Vec<&'static Tool>,
     /// The program at the other end.
     other: Other,
@@ -176,7 +200,7 @@ impl Role {
     }
 }
 
-/// `[--only NAME,NAME] [--own [--device DEVICE] [--loss] | --peer COMMAND] [--role client|server]`
+/// `[--only NAME,NAME] [--own [--device DEVICE] [--loss] | --peer COMMAND] [--role client|server] [--beside]`
 pub(super) fn task(arguments: &[String]) -> Result<(), Error> {
     let plan = Plan::parse(arguments)?;
     told(run(&Metadata::read()?, &plan))
@@ -186,7 +210,7 @@ pub(super) fn task(arguments: &[String]) -> Result<(), Error> {
 pub(crate) fn step(metadata: &Metadata) -> Outcome {
     let tools = TOOLS.iter().filter(|tool| SHORT.contains(&tool.name)).collect();
     let other = Other::Own { device: SHM.into(), loses: false };
-    run(metadata, &Plan { tools, other, roles: vec![Role::Both, Role::Client, Role::Server] })
+    run(metadata, &Plan { has_beside: false, tools, other, roles: vec![Role::Both, Role::Client, Role::Server] })
 }
 
 const SHM: &str = "shm";
@@ -194,7 +218,7 @@ const SHM: &str = "shm";
 impl Plan {
     fn parse(arguments: &[String]) -> Result<Self, Error> {
         let (mut tools, mut role) = (TOOLS.iter().collect(), None);
-        let (mut peer, mut own, mut device, mut loses) = (Vec::new(), false, None, false);
+        let (mut peer, mut own, mut device, mut loses, mut has_beside) = (Vec::new(), false, None, false, false);
         let mut words = arguments.iter();
         while let Some(flag) = words.next() {
             let mut value = || words.next().ok_or_else(|| Error::Usage(format!("`{flag}` expects a value")));
@@ -204,12 +228,15 @@ impl Plan {
                 "--own" => own = true,
                 "--device" => device = Some(value()?.clone()),
                 "--loss" => loses = true,
+                "--beside" => has_beside = true,
                 "--role" => {
                     let name = value()?;
                     let known = [Role::Client, Role::Server].into_iter().find(|role| role.name() == name);
                     role = Some(known.ok_or_else(|| Error::unknown(name, "client or server"))?);
                 }
-                other => return Err(Error::unknown(other, "--only, --own, --device, --loss, --peer or --role")),
+                other => {
+                    return Err(Error::unknown(other, "--only, --own, --device, --loss, --peer, --role or --beside"));
+                }
             }
         }
         let other = match (own, peer.is_empty()) {
@@ -230,7 +257,7 @@ impl Plan {
             (_, Some(role)) => vec![Role::Both, role],
             (_, None) => vec![Role::Both, Role::Client, Role::Server],
         };
-        Ok(Self { tools, other, roles })
+        Ok(Self { has_beside, tools, other, roles })
     }
 }
 
@@ -288,11 +315,13 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     };
     let modules = packages.modules(&MODULES)?;
     let initramfs = folder.join("initramfs");
-    let archive = archive(packages, &modules, script(plan, &modules, peer.as_ref()))?;
+    let own = if plan.has_beside { programs::own_pair(folder)? } else { Vec::new() };
+    let archive = archive(packages, &modules, &own, script(plan, &modules, peer.as_ref()))?;
     std::fs::write(&initramfs, archive).map_err(|e| Error::Failed(format!("{}: {e}", initramfs.display())))?;
     let mut arguments: Vec<String> = ARGUMENTS.map(String::from).into();
     arguments.extend(peer.iter().flat_map(Peer::nics));
-    let checks = u32::try_from(plan.tools.len() * plan.roles.len()).unwrap_or(u32::MAX);
+    let beside = if plan.has_beside { beside_commands().len() } else { 0 };
+    let checks = u32::try_from(plan.tools.len() * plan.roles.len() + beside).unwrap_or(u32::MAX);
     let limit = BOOT + Duration::from_secs(TOOL) * checks;
     let mut guest = Guest::start(Pc { kernel: &kernel, initramfs: &initramfs, append: "", arguments }, limit)?;
     let mut rows: Vec<Row> = Vec::new();
@@ -342,6 +371,9 @@ fn script(plan: &Plan, modules: &[(String, PathBuf)], peer: Option<&Peer>) -> St
             script.check(&title(tool.name, *role), 0, "", &command);
         }
     }
+    for (tool, command) in beside_commands().into_iter().filter(|_| plan.has_beside) {
+        script.check(&title(tool.name, Role::Both), 0, "", &command);
+    }
     script.finish()
 }
 
@@ -349,7 +381,12 @@ fn title(tool: &str, role: Role) -> String {
     format!("{tool} {}", role.name())
 }
 
-fn archive(packages: &Packages, modules: &[(String, PathBuf)], init: String) -> Result<Vec<u8>, Error> {
+fn archive(
+    packages: &Packages,
+    modules: &[(String, PathBuf)],
+    own: &[(String, PathBuf)],
+    init: String,
+) -> Result<Vec<u8>, Error> {
     let read = |path: &Path| read(path).map_err(|e| Error::Failed(format!("{}: {e}", path.display())));
     let root = packages.root();
     let mut archive = Archive::new(&FOLDERS);
@@ -364,7 +401,15 @@ fn archive(packages: &Packages, modules: &[(String, PathBuf)], init: String) -> 
         archive.file(&format!("bin/{}", tool.rsplit('/').next().unwrap_or_default()), read(&path)?);
         files.push(path);
     }
-    for (inside, file) in libraries::of(&files, root)? {
+    let mut libraries = libraries::of(&files, root)?;
+    for (inside, file) in own {
+        archive.file(inside, read(file)?);
+        // Those of the guest's own programs are the same release's.
+        libraries::of(std::slice::from_ref(file), Path::new("/"))?.into_iter().for_each(|(inside, file)| {
+            libraries.entry(inside).or_insert(file);
+        });
+    }
+    for (inside, file) in libraries {
         archive.file(&inside, read(&file)?);
     }
     for (name, file) in modules {
@@ -390,17 +435,17 @@ impl Row {
 fn print(rows: &[Row], plan: &Plan, peer: Option<&Peer>) {
     println!();
     println!("{:<18} {:<7} {:<7} {:>8} {:>10}", "tool", "guest", "result", "seconds", "figure");
-    for role in &plan.roles {
-        for tool in &plan.tools {
-            let row = rows.iter().find(|row| row.name == title(tool.name, *role));
-            let result = row.map_or("not run", Row::result);
-            let seconds = row.map_or(0.0, |row| (row.end - row.begin).as_secs_f64());
-            let figure = row.and_then(|row| tool.figure.find(&row.lines));
-            // A server that does nothing prints none.
-            let figure = figure.or_else(|| peer.and_then(|peer| peer.figure(tool.name, role.of_peer()?)));
-            let figure = figure.unwrap_or_default();
-            println!("{:<18} {:<7} {result:<7} {seconds:>8.1} {figure}", tool.name, role.name());
-        }
+    let beside = beside_commands().map(|(tool, _)| (tool, Role::Both));
+    let of_tools = plan.roles.iter().flat_map(|role| plan.tools.iter().map(|tool| (*tool, *role)));
+    for (tool, role) in of_tools.chain(beside.into_iter().filter(|_| plan.has_beside)) {
+        let row = rows.iter().find(|row| row.name == title(tool.name, role));
+        let result = row.map_or("not run", Row::result);
+        let seconds = row.map_or(0.0, |row| (row.end - row.begin).as_secs_f64());
+        let figure = row.and_then(|row| tool.figure.find(&row.lines));
+        // A server that does nothing prints none.
+        let figure = figure.or_else(|| peer.and_then(|peer| peer.figure(tool.name, role.of_peer()?)));
+        let figure = figure.unwrap_or_default();
+        println!("{:<18} {:<7} {result:<7} {seconds:>8.1} {figure}", tool.name, role.name());
     }
 }
 
@@ -410,6 +455,10 @@ impl Figure {
         match self {
             Self::Iteration => lines.iter().rev().find_map(|line| {
                 let number = line.strip_suffix(" usec/iter")?.rsplit(' ').next()?;
+                Some(format!("{number:>10} us an iteration"))
+            }),
+            Self::There => lines.iter().rev().find_map(|line| {
+                let number = line.split_once(" and back: ")?.1.split(' ').next()?;
                 Some(format!("{number:>10} us an iteration"))
             }),
             Self::Column(column, unit) => lines.iter().rev().find_map(|line| {
@@ -441,10 +490,12 @@ mod tests {
         assert_eq!((all.tools.len(), &*all.roles), (TOOLS.len(), &[Role::Both][..]));
         let some = plan(&["--only", "ib_send_bw,ibv_rc_pingpong", "--peer", "a b"]).expect("known");
         assert_eq!(some.tools.iter().map(|tool| tool.name).collect::<Vec<_>>(), ["ib_send_bw", "ibv_rc_pingpong"]);
+        let some_has_beside = some.has_beside;
         assert_eq!(
             (some.other, some.roles),
             (Other::Program(vec!["a".into(), "b".into()]), vec![Role::Both, Role::Client, Role::Server])
         );
+        assert!(plan(&["--beside"]).expect("alone, too").has_beside && !some_has_beside);
         let own = plan(&["--own", "--device", "qemu:riscv64", "--loss", "--role", "server"]).expect("known");
         assert_eq!(own.roles, [Role::Both, Role::Server]);
         assert_eq!(own.other, Other::Own { device: "qemu:riscv64".into(), loses: true });
@@ -493,6 +544,8 @@ mod tests {
         let find = |figure: Figure, text: &str| figure.find(&text.lines().map(str::to_owned).collect::<Vec<_>>());
         let pingpong = "1638400 bytes in 0.06 seconds = 203.46 Mbit/sec\n200 iters in 0.06 seconds = 322.10 usec/iter";
         assert_eq!(find(Figure::Iteration, pingpong).as_deref(), Some("    322.10 us an iteration"));
+        let ours = "2000 messages of 8 bytes to 127.0.0.3 and back: 97.31 µs each, 48.66 µs one way";
+        assert_eq!(find(Figure::There, ours).as_deref(), Some("     97.31 us an iteration"));
         let latency = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n \
                        2       200          51.01          92.50        79.04  80.62\n---";
         assert_eq!(find(LATENCY, latency).as_deref(), Some("     79.04 us, typical"));
