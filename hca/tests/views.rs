@@ -226,6 +226,15 @@ fn memory_of_a_deregistered_region_with_views_is_not_used_again() {
     assert!(regions > 10);
 }
 
+/// The place is, however: only the memory is not.
+#[test]
+fn places_of_deregistered_regions_with_views_are_used_again() {
+    let Device { fabric, .. } = Device::new("shm");
+    for _ in 0..300 {
+        fabric.region(64, Access::LOCAL_WRITE | Access::VIEW).expect("a place").deregister().expect("its own");
+    }
+}
+
 #[test]
 fn what_comes_is_computed_on_in_place() {
     common::computes_in_place("shm", 20_000);

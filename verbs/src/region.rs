@@ -10,7 +10,6 @@ use crate::wire::{
 use core::ops::Range;
 #[cfg(target_has_atomic = "64")]
 use hamr_comm::abi::window::AtomicOp;
-use hamr_comm::abi::window::OutOfWindow;
 
 /// A memory region, open for the time of a call (see the module).
 pub struct MemoryRegion<'v, M: Memory> {
@@ -30,8 +29,8 @@ struct Open<'v, M: Memory> {
 }
 
 impl<'v, M: Memory> Open<'v, M> {
-    fn begin(memory: &'v M, word: u64) -> Result<Self, OutOfWindow> {
-        memory.publish(word, memory.observe(word)?.wrapping_add(1))?;
+    fn begin(memory: &'v M, word: u64) -> Result<Self, VerbsError> {
+        memory.publish(word, memory.observe(word)?.checked_add(1).ok_or(VerbsError::Full)?)?;
         // H1, whose partner is H2 at the host: it finds the count, or this side that the object is not live.
         memory.fence();
         Ok(Self { memory, word })

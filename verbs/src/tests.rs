@@ -2,8 +2,8 @@
 
 use crate::testing::{Ended, Ending, LKEY, REGION, Section};
 use crate::wire::{
-    ARENA, CQ_CI, CompletionEntry, FABRIC_STATE, FabricState, Kind, LINE, Object, Opcode, QP_STATE, QpState, SendEntry,
-    Sge, WORD, WcOpcode, WcStatus, word_of,
+    ARENA, CQ_CI, CompletionEntry, FABRIC_STATE, FabricState, Kind, LINE, Object, Opcode, QP_STATE, QpState,
+    REGION_HANDLES, SendEntry, Sge, WORD, WcOpcode, WcStatus, word_of,
 };
 use crate::{CqId, MrId, QpId, Remote, SendWr, SrqId, VerbsError, ring::Ring};
 use hamr_comm::abi::window::{AtomicOp, Private, Window};
@@ -257,15 +257,30 @@ fn a_handle_of_what_was_reset_is_stale() {
     let qp = verbs.queue_pair(section.id(0)).expect("there");
     let shared = verbs.shared_receive_queue(section.id(0)).expect("there");
     let queue = verbs.completion_queue(section.id(0)).expect("there");
+    complete(&section, 0, &sent(9, 0));
+    let _ = queue.poll();
     [a, srq, cq].iter().for_each(|object| reset(&section, object));
+    section.window.word(word_of(CQ_CI, 0)).expect("inside").publish(0);
     assert_eq!(qp.post(&SendWr::inline(1, &[])), Err(VerbsError::Stale));
     assert_eq!(qp.receive(1, &[]), Err(VerbsError::Stale));
     assert_eq!(shared.receive(1, &[]), Err(VerbsError::Stale));
     assert_eq!(queue.poll(), Err(VerbsError::Stale));
+    assert_eq!(section.window.word(word_of(CQ_CI, 0)).expect("inside").load(), 0, "of the next one it has taken none");
     // Nor may it garble what the next one has posted.
     let next = verbs.queue_pair(section.id_of(0, 2)).expect("there");
     assert_eq!(next.post(&SendWr::inline(2, &[])), Ok(()));
     assert_eq!(qp.post(&SendWr::inline(1, &[])), Err(VerbsError::Stale));
+}
+
+/// The count of handles does not come round to none.
+#[test]
+fn handles_without_end_are_refused() {
+    let section = Section::new(2, 3);
+    let count = section.window.word(word_of(REGION_HANDLES, 0)).expect("inside");
+    count.publish(u32::MAX);
+    let verbs = section.verbs();
+    assert_eq!(verbs.region(section.id(0)).err(), Some(VerbsError::Full));
+    assert_eq!(count.load(), u32::MAX);
 }
 
 /// The host resets a queue pair while a handler opens it.

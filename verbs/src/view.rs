@@ -19,7 +19,8 @@
 //   The adapter is trusted as the machine of a device is (`docs/security.md`), and so are its completions.
 // - R3, peers: the region has no right for them to write.
 // - R4, the host: `Region::put` refuses such a region, and its memory is not used for another one in this epoch. A program
-//   that writes by another way is a peer that breaks the rules (`docs/unsafe.md`, "racing copies").
+//   that writes by another way (`Fabric::drive`, of the feature `testing`) is a peer that breaks the rules (`docs/unsafe.md`, "racing
+//   copies").
 // - R5: the memory is mapped for good; any bytes are a `T` (`Element`).
 
 use crate::error::VerbsError;

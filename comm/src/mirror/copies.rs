@@ -652,8 +652,10 @@ impl<K: Clone> Side for DeviceCopy<K> {
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let state = load(&self.window, word::DEVICE_STATE)?;
         let now = (load(&self.window, word::EPOCH_ACK)?, state);
+        // One that leaves because its host asked it to has ended no epoch by a fault.
+        let is_ending = now != self.told && load(&self.window, word::HOST_STATE)? != HostState::CLOSING.0;
         while self.turn.first(&mut self.streams, &mut self.of_host, message) {
-            let is_fault = now != self.told && reply_of(message).is_some_and(|(_, is_fault)| is_fault);
+            let is_fault = is_ending && reply_of(message).is_some_and(|(_, is_fault)| is_fault);
             match &mut self.fault {
                 None if is_fault => self.fault = Some(core::mem::take(message)),
                 None => return Ok(true),
@@ -667,6 +669,9 @@ impl<K: Clone> Side for DeviceCopy<K> {
                 }
             }
         }
+        // CRASHED, the reply and STOPPED, which a device that ends its epoch publishes in this order: a look behind all of them shows each.
+        let has_crashed = self.fault.is_some() && state == DeviceState::STOPPED.0;
+        let now = if has_crashed { (now.0, DeviceState::CRASHED.0) } else { now };
         if now == self.told {
             return match self.fault.take() {
                 Some(fault) => {

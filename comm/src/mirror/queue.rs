@@ -164,6 +164,11 @@ pub(super) trait End {
 
     /// Moves the next message for the other side, and its chunk, into `message`.
     fn take(&mut self, of: (u16, bool), message: &mut Message) -> Option<()>;
+
+    /// Moves CANCEL of an outstanding request into `message`.
+    fn take_cancel(&mut self, _of: (u16, bool), _message: &mut Message) -> Option<()> {
+        None
+    }
 }
 
 /// One look in so many does not begin where the last message was, and one of those in between at the host queues: none waits for the
@@ -188,13 +193,23 @@ impl Turn {
         if look == OTHERS / 2 && next(of_host, begin_of_host, true, (true, message)) {
             return true;
         }
-        let is_there =
-            next(streams, begin, look == 0, (false, message)) || next(of_host, begin_of_host, false, (true, message));
+        let is_there = look == OTHERS / 4 && cancelled(streams, of_host, message)
+            || next(streams, begin, look == 0, (false, message))
+            || next(of_host, begin_of_host, false, (true, message))
+            || cancelled(streams, of_host, message);
         if !is_there {
             message.body = Body::None;
         }
         is_there
     }
+}
+
+/// CANCEL of the first queue pair that has one. In the order of their numbers, as a host that ends an epoch marks them: who ends a call
+/// that runs has told of those before it.
+fn cancelled(streams: &mut [impl End], of_host: &mut [impl End], message: &mut Message) -> bool {
+    let mut streams = streams.iter_mut().zip(0..);
+    streams.any(|(end, queue)| end.take_cancel((queue, false), message).is_some())
+        || of_host.iter_mut().zip(0..).any(|(end, queue)| end.take_cancel((queue, true), message).is_some())
 }
 
 /// The next message of these queue pairs, of the one of the last message first or `behind` it.
@@ -224,22 +239,6 @@ impl<K> Requests<K> {
     {
         let calls = Calls::new(slots);
         Self { responder: Responder::new(slots.clone(), epoch), calls }
-    }
-
-    fn cancelled(&mut self, (queue, of_host): (u16, bool), message: &mut Message) -> Option<()> {
-        let slots = self.responder.slots();
-        let is_new = |call: &&mut Outstanding| {
-            let hdr = slot(slots, call.slot).map_or(0, SlotAccess::req_hdr);
-            ReqHdr(hdr).has(ReqHdr::CANCEL) && !call.hdr.has(ReqHdr::CANCEL)
-        };
-        // The youngest first: a call that runs ends by its own, and those behind it are not to begin meanwhile.
-        let call = self.calls.all.iter_mut().rev().find(is_new)?;
-        call.hdr = call.hdr.with(ReqHdr::CANCEL);
-        let Outstanding { slot, word, hdr, .. } = *call;
-        let payload = [0; INLINE_WORDS];
-        message.second = [0; SECOND_WORDS];
-        message.body = Body::Half(Half { queue, of_host, header_alone: true, slot, hdr: hdr.0, word, payload });
-        Some(())
     }
 
     /// The slots in which something may have come: of outstanding requests, for CANCEL, the next one of the ring, and the hot one.
@@ -273,13 +272,32 @@ impl<K> Requests<K> {
 
 impl<K> End for Requests<K> {
     fn may_take(&self) -> bool {
-        self.responder.has_next() || !self.is_idle()
+        self.responder.has_next()
     }
 
-    /// A request, or where there is none, CANCEL of one.
+    fn take_cancel(&mut self, (queue, of_host): (u16, bool), message: &mut Message) -> Option<()> {
+        if self.is_idle() {
+            return None;
+        }
+        message.bytes.clear();
+        let slots = self.responder.slots();
+        let is_new = |call: &&mut Outstanding| {
+            let hdr = slot(slots, call.slot).map_or(0, SlotAccess::req_hdr);
+            ReqHdr(hdr).has(ReqHdr::CANCEL) && !call.hdr.has(ReqHdr::CANCEL)
+        };
+        // The youngest first: a call that runs ends by its own, and those behind it are not to begin meanwhile.
+        let call = self.calls.all.iter_mut().rev().find(is_new)?;
+        call.hdr = call.hdr.with(ReqHdr::CANCEL);
+        let Outstanding { slot, word, hdr, .. } = *call;
+        let payload = [0; INLINE_WORDS];
+        message.second = [0; SECOND_WORDS];
+        message.body = Body::Half(Half { queue, of_host, header_alone: true, slot, hdr: hdr.0, word, payload });
+        Some(())
+    }
+
     fn take(&mut self, (queue, of_host): (u16, bool), message: &mut Message) -> Option<()> {
         message.bytes.clear();
-        let Some(found) = self.responder.next(true) else { return self.cancelled((queue, of_host), message) };
+        let found = self.responder.next(true)?;
         let at = self.responder.slot(found.slot);
         let hdr = at.req_hdr();
         let slots = self.responder.slots();

@@ -134,10 +134,11 @@ impl Adapter {
             Err(Errno::AGAIN) => return Err(FabricError::Late),
             Err(_) => return Err(FabricError::Lost),
         }
+        // All of it for the first answer: the machine may have stalled since.
+        let mut left = limit;
         loop {
             let mut answer = Answer { number: 0, reply: Reply::DONE };
-            let limit = limit.saturating_sub(begin.elapsed());
-            if self.receive(answer.as_mut_bytes(), limit)?.len() != size_of::<Answer>() {
+            if self.receive(answer.as_mut_bytes(), left)?.len() != size_of::<Answer>() {
                 return Err(FabricError::Lost);
             }
             match answer {
@@ -145,6 +146,7 @@ impl Adapter {
                 Answer { reply: Reply::DONE, .. } => return Ok(()),
                 Answer { reply, .. } => return Err(FabricError::Refused(reply)),
             }
+            left = limit.saturating_sub(begin.elapsed());
         }
     }
 
@@ -182,7 +184,10 @@ impl Adapter {
 
     /// Waits until it has ended.
     pub(super) fn await_end(&self) {
-        is_readable(&self.pidfd, None);
+        // A wait that the system refuses says nothing of the end.
+        while !is_readable(&self.pidfd, None) {
+            std::thread::sleep(STEP);
+        }
         self.reap();
     }
 

@@ -262,11 +262,12 @@ impl Fabric {
     }
 
     /// Uses the section as its device does, with the device's number and epoch: for comparisons with a device that does the same.
-    /// Meanwhile nothing else is asked of the adapter. Nothing wakes it here.
+    /// Meanwhile nothing else is asked of the adapter. Nothing wakes it here. It writes to what the device may view: only for tests and
+    /// measurements.
     ///
     /// # Errors
     /// The adapter has ended, or is being asked.
-    #[doc(hidden)]
+    #[cfg(feature = "testing")]
     pub fn drive<R>(&self, run: impl FnOnce(&Window<Shared>, u16, u32) -> R) -> Result<R, FabricError> {
         let ends = self.0.lock(LIMIT)?;
         let ends = ends.as_ref().ok_or(FabricError::Lost)?;

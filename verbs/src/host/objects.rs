@@ -89,7 +89,9 @@ impl Ends {
         let of_kind = self.places.iter().filter(|place| place.object.kind == kind).count();
         let can_be_next = |place: &Place| place.object.kind == kind && place.is_left();
         let has_memory = |place: &Place| can_be_next(place) && place.bytes == bytes && kind != Kind::REGION;
-        let has_none = |place: &Place| can_be_next(place) && (place.bytes == 0 || kind != Kind::REGION);
+        // What handlers may have viewed is not free again in this epoch, whoever has its place.
+        let is_lost = |place: &Place| place.bytes == 0 || place.object.access.has(Access::VIEW);
+        let has_none = |place: &Place| can_be_next(place) && (is_lost(place) || kind != Kind::REGION);
         let is_full = of_kind >= usize::from(kind.most());
         let same = self.places.iter().position(has_memory);
         let former = same.or_else(|| self.places.iter().position(has_none).filter(|_| is_full));
