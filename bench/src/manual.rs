@@ -113,7 +113,7 @@ fn send_next() {
     });
 }
 
-/// [`empty`], and sends the next request.
+/// [`empty()`], and sends the next request.
 pub(super) struct EmptyAgain;
 
 impl Handler for EmptyAgain {
@@ -130,7 +130,7 @@ impl Handler for EmptyAgain {
     }
 }
 
-/// [`sum_4`], and sends the next request.
+/// [`sum_4()`], and sends the next request.
 pub(super) struct SumAgain;
 
 impl Handler for SumAgain {

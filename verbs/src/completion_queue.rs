@@ -70,10 +70,11 @@ impl<M: Memory> CompletionQueue<'_, M> {
             return Err(VerbsError::Stale);
         }
         let x = position.load(Ordering::Relaxed);
+        memory.publish(word_of(CQ_CI, self.index), x)?;
         // The state before the look: what came before the adapter was lost is found.
         let state = self.verbs.state()?;
         if memory.observe(self.ring.word(x))? != self.ring.expected(x) {
-            return self.nothing(state, x);
+            return self.nothing(state);
         }
         let entry: CompletionEntry = memory.read(self.ring.entry(x))?;
         let is_known = self.take_in(&entry);
@@ -102,12 +103,10 @@ impl<M: Memory> CompletionQueue<'_, M> {
         found.and_then(|found| found.ok_or(VerbsError::Corrupt))
     }
 
-    fn nothing(&self, state: FabricState, x: u32) -> Result<Option<Completion>, VerbsError> {
+    fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {
         self.verbs.memory.found_nothing();
         let place = Kind::COMPLETION_QUEUE.place(self.index).ok_or(VerbsError::Stale)?;
         self.verbs.check_live(place, self.generation)?;
-        // A poll that was ended has taken one, and may not have said so; of a queue that is there.
-        self.verbs.memory.publish(word_of(CQ_CI, self.index), x)?;
         match state {
             FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
             FabricState::ATTACHED => Err(VerbsError::Overrun),
