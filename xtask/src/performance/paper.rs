@@ -304,7 +304,9 @@ fn dcfa_curves(numbers: &Numbers) -> Chart {
 /// A bar's name below it, where there is little room.
 fn label(name: &str) -> String {
     let first = name.split_once(',').map_or(name, |(first, _)| first);
-    first.trim_end_matches("'s own call").replace(" over ", "/")
+    // Of this project's, which protocol.
+    let shown = name.strip_prefix("hamr, ").unwrap_or(first);
+    shown.trim_end_matches("'s own call").replace(" over ", "/")
 }
 
 /// Bars of the paper and of the model side by side.
