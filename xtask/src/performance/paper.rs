@@ -303,10 +303,14 @@ fn dcfa_curves(numbers: &Numbers) -> Chart {
 
 /// A bar's name below it, where there is little room.
 fn label(name: &str) -> String {
-    let first = name.split_once(',').map_or(name, |(first, _)| first);
-    // Of this project's, which protocol.
-    let shown = name.strip_prefix("hamr, ").unwrap_or(first);
-    shown.trim_end_matches("'s own call").replace(" over ", "/")
+    let first = match name.split_once(',') {
+        // What each stands on, as the paper's names say.
+        Some(("hamr", " host-driven")) => "hamr/VEO",
+        Some(("hamr", " device-driven")) => "hamr/DMA",
+        Some((first, _)) => first,
+        None => name,
+    };
+    first.trim_end_matches("'s own call").replace(" over ", "/")
 }
 
 /// Bars of the paper and of the model side by side.
