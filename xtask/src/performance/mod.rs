@@ -3,8 +3,8 @@
 //!
 //! A launch is one run of `hamr-bench` and one of each other system, so that all see the same
 //! spells of the machine. `rivals`, `network` and `system` are the others, `data` is what is kept, `charts`
-//! and `page` with its `lines` show it, `svg` draws. With `--redraw` nothing is measured. `pairs` is a task
-//! of its own: whole programs beside the same in C.
+//! and `page` with its `lines` show it, `svg` draws. With `--redraw` nothing is measured;
+//! with `--others` these alone are, and no page is written. `pairs` is a task of its own: whole programs beside the same in C.
 
 mod charts;
 mod data;
@@ -28,6 +28,8 @@ use system::Cpus;
 
 /// Launches, unless `--launches` says otherwise.
 const LAUNCHES: usize = 10;
+/// With `--others`.
+const OTHERS_LAUNCHES: usize = 2;
 /// Launches, of these, that also measure programs over arrays, which take long.
 const PROGRAM_LAUNCHES: usize = 3;
 /// The time for one run of `hamr-bench`.
@@ -48,11 +50,15 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     let launches = match arguments {
         [] => Some(LAUNCHES),
         [flag] if flag == "--redraw" => None,
+        [flag] if flag == "--others" => {
+            println!("{}", measure_others()?.text());
+            return Ok(());
+        }
         [flag, count] if flag == "--launches" => match count.parse() {
             Ok(count) if count > 0 => Some(count),
             _ => return Err(Error::unknown(count, "a number of launches")),
         },
-        [other, ..] => return Err(Error::unknown(other, "--launches N, --redraw or nothing")),
+        [other, ..] => return Err(Error::unknown(other, "--launches N, --redraw, --others or nothing")),
     };
     let data = match launches {
         None => Data::load(&path)?,
@@ -73,17 +79,29 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-fn measure(launches: usize) -> Result<Data, Error> {
+/// The other systems, in a few launches.
+fn measure_others() -> Result<Data, Error> {
+    let (mut data, rivals, calls, cpus) = prepare(OTHERS_LAUNCHES)?;
+    (0..OTHERS_LAUNCHES).for_each(|_| others(&mut data, &rivals, &calls, cpus));
+    Ok(data)
+}
+
+/// Builds the other systems, or names them as missing.
+fn prepare(launches: usize) -> Result<(Data, Rivals, Calls, Cpus), Error> {
     let cpus = Cpus::find().ok_or_else(|| Error::Failed("expected two processors, got one".into()))?;
     let target = hamr_qemu::folders().first().cloned().unwrap_or_else(|| crate::root().join("target/hamr"));
-    let rivals = Rivals::prepare(&target, cpus);
+    let (rivals, calls) = (Rivals::prepare(&target, cpus), Calls::prepare(&target, cpus));
     let mut data = Data::new(launches);
-    child::capture(child::cargo().args(ADAPTER), LIMIT)?;
-    let calls = Calls::prepare(&target, cpus);
     for what in rivals.missing.iter().chain(&calls.missing) {
         println!("left out: {what}");
         data.add_missing(what);
     }
+    Ok((data, rivals, calls, cpus))
+}
+
+fn measure(launches: usize) -> Result<Data, Error> {
+    child::capture(child::cargo().args(ADAPTER), LIMIT)?;
+    let (mut data, rivals, calls, cpus) = prepare(launches)?;
     for launch in 1..=launches {
         println!("launch {launch} of {launches}");
         bench(&mut data, &["--only", &lines::rows().join(",")])?;
