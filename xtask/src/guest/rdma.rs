@@ -123,6 +123,9 @@ both() {
 }
 own() {
     export HAMR_IMAGE=/bin/hamr-verbs-image
+    # It has port 4791 of all addresses, as long as it is loaded.
+    rdma link delete rxe_lo
+    busybox rmmod rdma_rxe
     hamr-hca serve --udp 127.0.0.3 --once > /tmp/server 2>&1 &
     until grep -q serves /tmp/server || ! kill -0 $! 2> /dev/null; do usleep 10000; done
     timeout $1 hamr-hca ping 127.0.0.3 --udp 127.0.0.2 --count $2 || { cat /tmp/server; return 1; }
