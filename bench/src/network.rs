@@ -2,8 +2,8 @@
 //! one behind a mirror in this program.
 //!
 //! Of a call three parties are busy, as of its floor: this program's thread, the one at the server, and the device. On two
-//! processors they take turns, which the figures include. So nothing is pinned in these rows and their floors, the system
-//! puts each where there is room.
+//! processors they take turns, which the figures include. So nothing is pinned in the rows of the network and their floors,
+//! the system puts each where there is room.
 
 use super::calls::call_async;
 use super::exchange::{Exchange, WARM};
@@ -192,8 +192,8 @@ impl Launcher for Mirrored {
     }
 }
 
-/// An empty call that threads of this program carry, behind a mirror or by reads and writes of the device's memory, against one line
-/// between the two processors.
+/// An empty call that its caller carries, behind a mirror or by reads and writes of the device's memory, against one line
+/// between the two processors: both sides are held where those of the floor are.
 fn carried_call_empty(
     row: &'static str,
     image: &Image,
@@ -207,21 +207,21 @@ fn carried_call_empty(
         "driven_call_empty" => (SHM, Some(Protocol::HostDriven)),
         _ => ("mirrored", None),
     };
-    let options = global.apply(Options { print_warnings: false, ..Options::default() });
-    let pinned = Options { cpu: Some(machine.device()), ..options.clone() };
-    let beside = runtime.open_with(SHM, image.clone(), pinned)?;
+    let cpu = Some(machine.device());
+    let options = global.apply(Options { print_warnings: false, cpu, ..Options::default() });
+    let beside = runtime.open_with(SHM, image.clone(), options.clone())?;
     let floors = Floors::new(&beside)?;
+    // Threads of its own that a link has are not held where the caller is.
     machine.spread()?;
     let node = runtime.open_with(device, image.clone(), Options { protocol, ..options })?;
+    machine.gather()?;
     let stream = node.stream()?;
     for repetition in 0..REPETITIONS {
-        machine.gather()?;
         let floor = floors.one_line(repetition, Gap::NONE)?;
-        machine.spread()?;
         let key = Key::new(row).spell(floor.spell());
         table.add(key, &calls(&stream)?, Some(Beside { what: "one line", ns: floor.best() }));
     }
-    machine.gather()
+    Ok(())
 }
 
 /// `hamr serve`, whose device nobody else has.
