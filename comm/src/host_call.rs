@@ -229,7 +229,7 @@ impl<'t> Task<'t> {
 
     /// [`Context::send`]; the message leaves at the next wait.
     pub fn send<H: Handler>(&self, target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
-        let sent = leave(target, call);
+        let sent = leave(target, call, |to| self.key(to));
         self.lent(|slice| slice.cx.note_sent());
         sent
     }
@@ -348,7 +348,7 @@ impl Context<'_> {
     /// Calls a handler without waiting for it, and without a result. The message leaves when this
     /// handler returns. `Full` after some 500 words of messages.
     pub fn send<H: Handler>(&self, target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
-        let sent = leave(target, call);
+        let sent = leave(target, call, |to| outgoing::here(|outgoing| outgoing.key(to)));
         self.note_sent();
         sent
     }
@@ -356,7 +356,11 @@ impl Context<'_> {
 
 /// Leaves a message for the poller.
 #[inline(always)]
-fn leave<H: Handler>(target: impl CallTarget, call: Call<H>) -> Result<(), TaskCallError<ErrorOf<H>>> {
-    let sent = addressed::<H, _, _>(target, &call.args, outgoing::send);
+fn leave<H: Handler>(
+    target: impl CallTarget,
+    call: Call<H>,
+    key: impl FnOnce(&Callee) -> Result<(HandlerKey, usize), NotSent>,
+) -> Result<(), TaskCallError<ErrorOf<H>>> {
+    let sent = addressed::<H, _, _>(target, &call.args, |to, encode| outgoing::send(to, key(to), encode));
     sent.map_err(|why| TaskCallError::Failed(Ended::from(why).fault(target.target(), H::NAME, &[])))
 }

@@ -158,7 +158,8 @@ impl Outgoing {
         let ([target, key], words) = self.words.get(at..end)?.split_first_chunk()?;
         let (target, key) = (load(target), load(key));
         let len = key as u16;
-        bytes.as_chunks_mut().0.iter_mut().zip(words).for_each(|(to, word)| *to = load(word).to_le_bytes());
+        let args = words.iter().take(usize::from(len).div_ceil(4));
+        bytes.as_chunks_mut().0.iter_mut().zip(args).for_each(|(to, word)| *to = load(word).to_le_bytes());
         let message = Message {
             target: Target::of_number(target >> 1),
             is_task: target & 1 != 0,
@@ -174,10 +175,15 @@ impl Outgoing {
     }
 }
 
-/// Leaves a message for the poller. `encode` is the program's, so it runs while nothing is borrowed.
+/// Leaves a message for the poller, whose `key` is that of [`Outgoing::key`]. `encode` is the program's, so it runs while
+/// nothing is borrowed.
 #[inline(never)]
-pub(crate) fn send(to: &Callee, encode: &dyn Fn(&mut Encoder<'_>)) -> Result<(), NotSent> {
-    let (key, longest) = here(|outgoing| outgoing.key(to))?;
+pub(crate) fn send(
+    to: &Callee,
+    key: Result<(HandlerKey, usize), NotSent>,
+    encode: &dyn Fn(&mut Encoder<'_>),
+) -> Result<(), NotSent> {
+    let (key, longest) = key?;
     let mut bytes = [0; LONGEST_SEND];
     let mut out = Encoder::new(&mut bytes);
     encode(&mut out);

@@ -172,6 +172,11 @@ impl WaitQueue {
         self.device.word().is_odd()
     }
 
+    /// Does the device look only once behind a fresh wait word?
+    pub(crate) fn looks_once(&self) -> bool {
+        self.looks_once
+    }
+
     /// Calls `notify` if the device is to be notified.
     pub(crate) fn notify(&self, fence: Fence, notify: impl FnOnce()) {
         match fence {

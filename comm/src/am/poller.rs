@@ -92,6 +92,11 @@ pub struct Poller<'s, K, F = Coherent> {
     /// In which handlers call others.
     #[cfg(feature = "tasks")]
     calls: calls::Calls<K, F>,
+    /// Of what a task that is alone calls, and how many more calls it makes until others have a turn.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    near: calls::Nearness,
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    calls_left: u32,
     /// Where in the window it shows what tasks wait for.
     #[cfg(all(feature = "tasks", feature = "world"))]
     task_lines: Option<u64>,

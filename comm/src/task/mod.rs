@@ -67,6 +67,14 @@ static_assertions::assert_not_impl_any!(Task<'static>: Send, Sync);
 /// What the root of a task's stack calls: decodes, runs, encodes.
 pub type TaskThunk = for<'a, 't> fn(&'a mut Task<'t>) -> Reply;
 
+/// Makes a call without the serve loop.
+#[cfg(all(feature = "tasks", feature = "world"))]
+pub(crate) trait DirectCalls {
+    /// Publishes the message whose arguments are at the front of `scratch`, and looks for its reply for a while: the
+    /// answer, or the call's handle. `None`: the serve loop makes this call.
+    fn call(&mut self, message: &wait::Message, scratch: &mut [u8]) -> Option<Result<Answer, u32>>;
+}
+
 /// What the serve loop lends to a task for one slice: from a resume to the next wait.
 pub(crate) struct Slice<'a> {
     pub(crate) cx: Context<'a>,
@@ -93,6 +101,9 @@ pub(crate) struct Slice<'a> {
     /// Looks at what a rank is about to publish, before the task suspends.
     #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) looks: u32,
+    /// Of a task that is alone.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(crate) direct: Option<&'a mut (dyn DirectCalls + 'a)>,
     /// What the wait that ended the slice is for.
     #[cfg(feature = "tasks")]
     pub(crate) reason: Option<Reason>,
@@ -406,6 +417,11 @@ impl<'t> Task<'t> {
     #[inline(never)]
     pub(crate) fn ask(&self, wait: Wait, reason: Reason) -> Result<Answer, Interrupted> {
         self.interrupted()?;
+        #[cfg(all(feature = "tasks", feature = "world"))]
+        let wait = match self.call_directly(wait) {
+            Ok(answer) => return Ok(answer),
+            Err(wait) => wait,
+        };
         self.suspender.suspend(wait, reason);
         let answer = self.suspender.with(|slice| slice.answer);
         if let Answer::None = answer {
@@ -413,6 +429,19 @@ impl<'t> Task<'t> {
             return Err(Interrupted::Deadline);
         }
         Ok(answer)
+    }
+
+    /// The answer to a call that needs no serve loop, or what the task waits for.
+    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[inline(always)]
+    fn call_directly(&self, wait: Wait) -> Result<Answer, Wait> {
+        let Wait::Call { message, until: NEVER } = wait else { return Err(wait) };
+        let called = self.lent(|slice| slice.direct.as_mut()?.call(&message, slice.frame.scratch));
+        match called {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(call)) => Err(Wait::Reply { call, until: NEVER }),
+            None => Err(wait),
+        }
     }
 
     #[cfg(feature = "tasks")]

@@ -79,6 +79,8 @@ pub(crate) struct Suspender<'t> {
     yielder: &'t Yielder<Lent, Step>,
     lent: Cell<Lent>,
     marks: &'t Cell<Marks>,
+    /// Code of the program has the scratch memory ([`Self::with_scratch`]).
+    converts: Cell<bool>,
     /// A closure of [`Self::with`] runs.
     #[cfg(debug_assertions)]
     is_lent: Cell<bool>,
@@ -127,7 +129,7 @@ impl<'t> Suspender<'t> {
     /// Such code calls this.
     pub(super) fn with_scratch<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut scratch = self.begin_conversion();
-        let _converts = Converts(self.marks);
+        let _converts = Converts(&self.converts);
         // SAFETY: the slice's memory, which it has alone. As long as `_converts` exists, the slice does not end,
         // since a suspension is refused, and nothing else here uses the memory: `begin_conversion` refuses a
         // second use, and arguments and replies are read and written by who has `&mut Task`.
@@ -138,13 +140,13 @@ impl<'t> Suspender<'t> {
     #[cfg_attr(not(hamr_bare), inline(always))]
     fn begin_conversion(&self) -> NonNull<[u8]> {
         self.refuse_in_conversion();
-        set_converts(self.marks, 1);
+        self.converts.set(true);
         self.with(|slice| NonNull::from(&mut *slice.frame.scratch))
     }
 
     #[inline(always)]
     fn refuse_in_conversion(&self) {
-        if self.marks.get().converts != 0 {
+        if self.converts.get() {
             waits_in_conversion();
         }
     }
@@ -182,19 +184,12 @@ fn waits_in_conversion() -> ! {
     panic!("a wait inside of a conversion");
 }
 
-/// By one store: a copy of all marks is several.
-#[inline(always)]
-fn set_converts(marks: &Cell<Marks>, converts: u32) {
-    // SAFETY: the cell's own memory, of which no reference is ever made; cells are of one thread.
-    unsafe { (*marks.as_ptr()).converts = converts };
-}
-
 /// Code of the program has the scratch memory until this is dropped.
-struct Converts<'t>(&'t Cell<Marks>);
+struct Converts<'s>(&'s Cell<bool>);
 
 impl Drop for Converts<'_> {
     fn drop(&mut self) {
-        set_converts(self.0, 0);
+        self.0.set(false);
     }
 }
 
@@ -242,6 +237,7 @@ impl Coroutine {
                     yielder,
                     lent: Cell::new(lent),
                     marks: &marks,
+                    converts: Cell::new(false),
                     #[cfg(debug_assertions)]
                     is_lent: Cell::new(false),
                 });
@@ -381,6 +377,8 @@ mod tests {
                 slot: 1,
                 #[cfg(feature = "world")]
                 looks: 0,
+                #[cfg(feature = "world")]
+                direct: None,
                 reason: None,
             };
             match coroutine.here().expect("its thread").resume(&mut slice) {

@@ -208,9 +208,6 @@ pub(crate) struct Marks {
     pub(crate) cancelled: u32,
     /// To the task: the reply to this call is there.
     pub(crate) done: u32,
-    /// Of the task alone, 1: code of the program has the scratch memory (`Suspender::with_scratch`).
-    #[cfg(feature = "tasks")]
-    pub(crate) converts: u32,
 }
 
 #[cfg(feature = "tasks")]

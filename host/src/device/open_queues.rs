@@ -39,8 +39,19 @@ impl Device {
     /// The device is to poll the first `count` queue pairs.
     pub(crate) fn set_open_queues(&self, count: u32) {
         let mut kept = self.open_queues.count();
-        *kept = count;
-        self.publish_open_queues(&kept);
+        if *kept != count {
+            *kept = count;
+            self.publish_open_queues(&kept);
+        }
+    }
+
+    /// The device is to poll the queue pair `index`, too.
+    pub(crate) fn open_queue(&self, index: u32) {
+        let mut kept = self.open_queues.count();
+        if *kept <= index {
+            *kept = index + 1;
+            self.publish_open_queues(&kept);
+        }
     }
 
     /// The window was laid out again: shows the device the count that there is.

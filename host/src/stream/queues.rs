@@ -13,11 +13,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// Index 0 is the control stream's, which is not given to streams.
 pub(crate) struct QueuePairs {
-    slots: Mutex<Vec<QueueSlot>>,
+    pairs: Mutex<Pairs>,
     /// So many for the streams of the program, of bodies that the device calls, and that threads beyond share.
     limits: [u32; 3],
     /// The last: what a `SharedStream` is, which has these.
     pub(super) beyond: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+}
+
+struct Pairs {
+    slots: Vec<QueueSlot>,
+    /// How many of them the streams of each [`User`] have.
+    used: [u32; 3],
 }
 
 /// What a queue pair is used for.
@@ -39,11 +45,12 @@ impl QueuePairs {
         // Bodies keep one. Two: a stream that its last thread has just left is not closed at once.
         let beyond = if bodies == 0 { 1 } else { bodies.saturating_sub(1).min(2) };
         let limits = [streams, bodies, beyond];
-        Self { slots: Mutex::new(slots), limits, beyond: Mutex::default() }
+        let pairs = Mutex::new(Pairs { slots, used: [0; 3] });
+        Self { pairs, limits, beyond: Mutex::default() }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Vec<QueueSlot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pairs(&self) -> MutexGuard<'_, Pairs> {
+        self.pairs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins another epoch of a lost device, for a stream that is opened for itself. One that is opened for a call
@@ -58,7 +65,7 @@ impl QueuePairs {
 
     /// Has a stream of this user a queue pair, or gives it back right now?
     pub(super) fn has(&self, user: User) -> bool {
-        self.slots().iter().any(|slot| matches!(slot, QueueSlot::InUse(by, _) if *by == user))
+        self.pairs().used[user as usize] != 0
     }
 
     /// Takes a queue pair that no stream has. Waits for nothing.
@@ -69,14 +76,10 @@ impl QueuePairs {
         options: &StreamOptions,
     ) -> Result<(u32, Box<Submitter>), Error> {
         device.check_open("opening a stream")?;
-        let mut slots = self.slots();
-        let limit = self.limits[user as usize];
-        let taken = slots.iter().filter(|slot| matches!(slot, QueueSlot::InUse(by, _) if *by == user)).count();
-        let free = choose(
-            user,
-            (limit as usize).saturating_sub(taken),
-            slots.iter_mut().skip(1).map(|slot| slot.is_quiet(device)),
-        );
+        let Pairs { slots, used } = &mut *self.pairs();
+        let (limit, used) = (self.limits[user as usize], &mut used[user as usize]);
+        let room = limit.saturating_sub(*used) as usize;
+        let free = choose(user, room, slots.iter_mut().skip(1).map(|slot| slot.is_quiet(device)));
         let slot = free.and_then(|index| Some((index + 1, slots.get_mut(index + 1)?)));
         let Some((index, slot)) = slot else {
             let limit = self.limits[if user == User::Body { User::Body } else { User::Program } as usize];
@@ -105,7 +108,8 @@ impl QueuePairs {
             return Err(Error::InvalidConfig { option: "StreamOptions::task_stack", expected, got });
         }
         submitter.set_max_outstanding(max_outstanding);
-        show_open(device, &slots);
+        *used += 1;
+        device.open_queue(index as u32);
         Ok((index as u32, submitter))
     }
 
@@ -116,14 +120,21 @@ impl QueuePairs {
         let Some(mut submitter) = submitter.filter(|_| device.is_here()) else { return };
         submitter.detach_hot();
         submitter.poll(device);
-        let mut slots = self.slots();
-        if let Some(slot) = slots.get_mut(index as usize) {
-            *slot = QueueSlot::Idle(submitter);
+        let has_work = submitter.has_work();
+        let mut pairs = self.pairs();
+        let Pairs { slots, used } = &mut *pairs;
+        let Some(slot) = slots.get_mut(index as usize) else { return };
+        let QueueSlot::InUse(user, _) = std::mem::replace(slot, QueueSlot::Idle(submitter)) else { return };
+        used[user as usize] -= 1;
+        // The next body has it at once, as a rule: the device polls it until others are polled here.
+        if user != User::Body {
+            show_open(device, slots);
         }
-        show_open(device, &slots);
-        drop(slots);
-        // No thread waits for the calls in flight there.
-        device.notify(Fence::Full);
+        drop(pairs);
+        if has_work {
+            // No thread waits for these calls.
+            device.notify(Fence::Full);
+        }
     }
 }
 
@@ -133,13 +144,13 @@ impl QueuePairs {
         if !device.is_here() {
             return;
         }
-        let mut slots = self.slots();
+        let Pairs { slots, .. } = &mut *self.pairs();
         for slot in slots.iter_mut() {
             if let QueueSlot::Idle(submitter) = slot {
                 submitter.poll(device);
             }
         }
-        show_open(device, &slots);
+        show_open(device, slots);
     }
 
     /// Those that streams have.
@@ -156,7 +167,7 @@ impl QueuePairs {
             }),
             QueueSlot::Fresh | QueueSlot::Idle(_) => None,
         };
-        (0..).zip(self.slots().iter()).filter_map(of).collect()
+        (0..).zip(self.pairs().slots.iter()).filter_map(of).collect()
     }
 }
 
@@ -173,9 +184,12 @@ fn unanswered(device: &Device, index: u32) -> u32 {
 /// A body waits for one call, in front of which nothing is, so it needs a quiet one. The program takes quiet ones as long
 /// as those that it has left with calls in flight fit into its share beside them; then it takes these, and bodies find
 /// all of theirs. Threads beyond do the same with the few that they may have of those for bodies, of which one is left.
-fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) -> Option<usize> {
+fn choose(user: User, room: usize, mut pairs: impl Iterator<Item = Option<bool>>) -> Option<usize> {
     if room == 0 {
         return None;
+    }
+    if user == User::Body {
+        return pairs.position(|is_quiet| is_quiet == Some(true));
     }
     let (mut quiet, mut busy, mut busy_count) = (None, None, 0);
     for (index, is_quiet) in pairs.enumerate() {
@@ -185,11 +199,7 @@ fn choose(user: User, room: usize, pairs: impl Iterator<Item = Option<bool>>) ->
             None => {}
         }
     }
-    match user {
-        User::Body => quiet,
-        User::Program | User::Beyond if busy_count < room => quiet.or(busy),
-        User::Program | User::Beyond => busy.or(quiet),
-    }
+    if busy_count < room { quiet.or(busy) } else { busy.or(quiet) }
 }
 
 impl QueueSlot {

@@ -95,6 +95,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             #[cfg(feature = "tasks")]
             calls: calls::Calls::new(),
             #[cfg(all(feature = "tasks", feature = "world"))]
+            near: calls::Nearness::default(),
+            #[cfg(all(feature = "tasks", feature = "world"))]
+            calls_left: 0,
+            #[cfg(all(feature = "tasks", feature = "world"))]
             task_lines: None,
             #[cfg(feature = "tasks")]
             sent: 0,

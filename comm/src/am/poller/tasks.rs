@@ -8,6 +8,8 @@ use super::super::{Notifier, SlotAccess, Tasks};
 #[cfg(feature = "world")]
 use super::BUDGET;
 use super::calls::Calls;
+#[cfg(feature = "world")]
+use super::calls::Direct;
 #[cfg(all(feature = "tasks", feature = "world"))]
 use super::task_lines::hide_task;
 use super::{Poller, Round, STATE_CHECK_MASK};
@@ -30,6 +32,9 @@ use hamr_shared_abi::table::{TableHeader, TableRecord};
 use hamr_shared_abi::tasks::TasksLayout;
 use hamr_shared_abi::window::{Heap, OutOfWindow, Payload};
 
+/// A task that is alone looks for a reply so many times as long as it would for a message: also for one of a far host.
+#[cfg(feature = "world")]
+const DIRECT: u32 = 3;
 /// Rounds between two polls of the control stream while tasks have work.
 const CONTROL_MASK: u32 = 15;
 /// Resumes that a task has, once its epoch is over, to come to its end.
@@ -164,6 +169,10 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         }
         self.dispatcher.tasks.is_ready = false;
         self.send();
+        #[cfg(feature = "world")]
+        {
+            self.calls_left = BUDGET;
+        }
         let (mut index, mut used, mut slices) = (0, self.dispatcher.tasks.used(), 0);
         while used != 0
             && let Some(slot) = self.dispatcher.tasks.slots.get_mut(index)
@@ -177,10 +186,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 self.send();
                 // Only with worlds: the other images are to be small.
                 #[cfg(feature = "world")]
-                for _ in 1..BUDGET {
-                    if !self.reply_is_near(index) {
-                        break;
-                    }
+                while self.calls_left != 0 && self.reply_is_near(index) {
+                    self.calls_left -= 1;
                     slices += u32::from(self.run_slice(index, clock));
                     self.send();
                 }
@@ -251,7 +258,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[cfg(feature = "world")]
     fn reply_is_near(&mut self, index: usize) -> bool {
         let Tasks { slots, live, .. } = &mut self.dispatcher.tasks;
-        slots.get_mut(index).is_some_and(|slot| *live == 1 && self.calls.reply_comes(index, slot, self.extra_polls))
+        let Some(slot) = slots.get_mut(index) else { return false };
+        *live == 1
+            && matches!(slot.wait, Wait::Reply { .. })
+            && self.near.expects()
+            && self.near.learn(self.calls.reply_comes(index, slot, self.extra_polls))
     }
 
     /// Finds the tasks whose time has come, or whose call was cancelled, and places whose last calls have
@@ -339,6 +350,18 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let state = CallState::new(dispatcher.node, ext.micros());
                 #[cfg(feature = "claims")]
                 let state = state.in_place(index);
+                // One that is alone makes its calls itself. A host serves them once it knows the task's place.
+                #[cfg(feature = "world")]
+                let is_alone = dispatcher.tasks.live == 1 && slot.deadline == u64::MAX && !is_first;
+                #[cfg(feature = "world")]
+                let mut direct = Direct {
+                    calls: &mut self.calls,
+                    own: &mut slot.calls,
+                    near: &mut self.near,
+                    place: index,
+                    looks: DIRECT * self.extra_polls,
+                    left: &mut self.calls_left,
+                };
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
                     frame: Frame::new(dispatcher.frame.scratch),
@@ -354,6 +377,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     slot: slot_at,
                     #[cfg(all(feature = "tasks", feature = "world"))]
                     looks: self.extra_polls,
+                    #[cfg(all(feature = "tasks", feature = "world"))]
+                    direct: if is_alone { Some(&mut direct) } else { None },
                     reason: None,
                 };
                 dispatcher.tasks.running = Some(index);
@@ -520,6 +545,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 slot: slot_at,
                 #[cfg(all(feature = "tasks", feature = "world"))]
                 looks: 0,
+                #[cfg(all(feature = "tasks", feature = "world"))]
+                direct: None,
                 reason: None,
             };
             match coroutine.resume(&mut slice) {

@@ -20,24 +20,33 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once, PoisonError, Weak};
 
 thread_local! {
-    /// The device that called the body which this thread runs; 0: it runs none.
-    static CALLER: Cell<u16> = const { Cell::new(0) };
+    /// The body that this thread runs.
+    static HERE: Cell<Here> = const { Cell::new(Here { caller: 0, depth: 0, has_panicked: false }) };
     /// Those that called the bodies around that one.
     static OUTER: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
-    /// Bodies that this thread is in.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Of the last panic in the innermost body: text and place.
+    /// Of the last panic in the innermost body that had one: text and place.
     static PANIC: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
 }
 
+/// What a thread knows of the innermost body that it is in.
+#[derive(Clone, Copy)]
+struct Here {
+    /// The device that called it; 0: there is none.
+    caller: u16,
+    /// Bodies that this thread is in.
+    depth: u16,
+    /// `PANIC` is of this body.
+    has_panicked: bool,
+}
+
 /// Bodies that this thread is in.
-pub(super) fn depth() -> u32 {
-    DEPTH.get()
+pub(super) fn depth() -> u16 {
+    HERE.get().depth
 }
 
 /// Does this thread run a body, inside of others or not, for a call of such a device?
 pub(crate) fn is_called_by(is: impl Fn(NodeId) -> bool) -> bool {
-    let caller = CALLER.get();
+    let Here { caller, .. } = HERE.get();
     // An error means that the thread is ending, likewise below.
     let is_outer = || OUTER.try_with(|outer| outer.borrow().iter().any(|caller| is(NodeId(*caller)))).unwrap_or(false);
     caller != 0 && (is(NodeId(caller)) || is_outer())
@@ -55,8 +64,8 @@ pub(crate) struct ServiceSources {
 struct Call<'c> {
     device: &'c Device,
     sources: &'c ServiceSources,
-    /// The services of node and runtime, once the body has asked for one.
-    services: OnceCell<[Option<Arc<Services>>; 2]>,
+    /// The services of node and runtime, once the body has asked for one that is there.
+    services: [OnceCell<Option<Arc<Services>>>; 2],
     place: Option<u32>,
     epoch: Epoch,
     info: HostCallInfo<'c>,
@@ -66,8 +75,9 @@ struct Call<'c> {
 impl HostCall for Call<'_> {
     fn service(&self, wanted: TypeId) -> Option<&(dyn Any + Send + Sync)> {
         let ServiceSources { node, runtime } = self.sources;
-        let services = self.services.get_or_init(|| [node, runtime].map(Weak::upgrade));
-        services.iter().flatten().find_map(|services| services.get(wanted))
+        self.services.iter().zip([node, runtime]).find_map(|(services, of)| {
+            services.get_or_init(|| of.upgrade()).as_ref()?.get(wanted)
+        })
     }
     fn caller(&self) -> Caller {
         Caller { node: self.device.id, place: self.place }
@@ -111,26 +121,27 @@ pub(super) fn run_next(
     watch_panics();
     let epoch = queue.epoch();
     queue.run_next(table, |entry, info, frame, args| {
-        let (services, saw_cancel) = (OnceCell::new(), Cell::new(false));
+        let (services, saw_cancel) = ([const { OnceCell::new() }; 2], Cell::new(false));
         let call = Call { device, sources, services, place, epoch, info, saw_cancel };
         let mut reply = Err(None);
-        DEPTH.set(DEPTH.get() + 1);
-        let outer = CALLER.replace(device.id.0);
+        let outer = HERE.get();
+        HERE.set(Here { caller: device.id.0, depth: outer.depth + 1, has_panicked: false });
         // An error means that the thread is ending.
-        let outer_panic = PANIC.try_with(RefCell::take).unwrap_or_default();
-        if outer != 0 {
-            let _ = OUTER.try_with(|callers| callers.borrow_mut().push(outer));
+        let outer_panic = outer.has_panicked.then(take_panic);
+        if outer.depth != 0 {
+            let _ = OUTER.try_with(|callers| callers.borrow_mut().push(outer.caller));
         }
         device.open_queues.idle.in_body(&mut || {
             let body = AssertUnwindSafe(|| (entry.serve)(&mut Host::new(&call), frame, args));
             reply = catch_unwind(body).map_err(Some);
         });
-        let noted = PANIC.try_with(|noted| noted.replace(outer_panic)).unwrap_or_default();
-        CALLER.set(outer);
-        if outer != 0 {
+        let noted = HERE.replace(outer).has_panicked.then(take_panic).flatten();
+        if let Some(panic) = outer_panic {
+            let _ = PANIC.try_with(|noted| noted.replace(panic));
+        }
+        if outer.depth != 0 {
             let _ = OUTER.try_with(|callers| callers.borrow_mut().pop());
         }
-        DEPTH.set(DEPTH.get() - 1);
         let reply = reply.unwrap_or_else(|payload| {
             let text = payload.as_deref().map_or("panic", text_of);
             // The last panic is another one where the body caught that, and began this one without a hook.
@@ -143,6 +154,12 @@ pub(super) fn run_next(
         });
         (reply, call.saw_cancel.get())
     })
+}
+
+/// What was noted of a panic; nothing where the thread is ending.
+#[cold]
+fn take_panic() -> Option<(String, String)> {
+    PANIC.try_with(RefCell::take).unwrap_or_default()
 }
 
 /// What a panic says.
@@ -164,11 +181,13 @@ pub(super) fn watch_panics() {
 fn note_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if DEPTH.get() != 0 {
+        let here = HERE.get();
+        if here.depth != 0 {
             let text = info.payload_as_str().unwrap_or("panic");
             let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
             // An error means that the thread is ending.
             let _ = PANIC.try_with(|noted| noted.replace(Some((text.into(), place))));
+            HERE.set(Here { has_panicked: true, ..here });
         }
         before(info);
     }));

@@ -14,7 +14,7 @@ mod workers;
 pub(crate) use body::{ServiceSources, is_called_by};
 pub(crate) use waiting::Waiting;
 
-use super::{Device, Fence};
+use super::Device;
 use crate::{Error, Options};
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::layout::Layout;
@@ -107,13 +107,10 @@ impl Service {
         }
     }
 
-    /// Takes the next message of a queue that this thread holds. False: there is none.
+    /// Takes the next message of a queue that this thread holds. False: there is none. Behind it the device is to be
+    /// notified.
     fn run_next(&self, device: &Device, index: usize, held: &mut Held<'_>) -> bool {
         let place = index.checked_sub(1).map(|place| place as u32);
-        let ran = held.run_next(|queue| body::run_next(device, &self.sources, self.table, place, queue));
-        if ran {
-            device.notify(Fence::Full);
-        }
-        ran
+        held.run_next(|queue| body::run_next(device, &self.sources, self.table, place, queue))
     }
 }

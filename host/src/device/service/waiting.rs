@@ -1,12 +1,12 @@
 //! A thread that waits for a task serves what that task calls.
 
-use super::super::Device;
+use super::super::{Device, Fence};
 use super::body::depth;
 use super::{Held, Service};
 use hamr_comm::abi::sync::Coherent;
 
 /// A thread that is in so many bodies serves no more: its stack has an end.
-const DEEPEST: u32 = 8;
+const DEEPEST: u16 = 8;
 
 /// A thread that waits for the task in one place.
 pub(crate) struct Waiting<'d> {
@@ -37,7 +37,11 @@ impl<'d> Waiting<'d> {
         let Some(held) = &mut self.held else { return false };
         loop {
             if held.has_next() {
-                return held.has_next_of_task(is_answered) && service.run_next(self.device, self.index, held);
+                let ran = held.has_next_of_task(is_answered) && service.run_next(self.device, self.index, held);
+                if ran {
+                    self.device.notify(Fence::Full);
+                }
+                return ran;
             }
             if *looks == 0 || is_answered() {
                 return false;

@@ -106,15 +106,24 @@ fn stay<'d>(device: &'d Device, index: usize, mut held: Held<'d>) {
     let longest = device.options.spin_time().map_or(LONGEST_STAY, |spin| spin.min(LONGEST_STAY));
     loop {
         held.poll();
-        let mut last = Instant::now();
+        // Between two messages there is no clock, and no fence, which costs the time that a reply needs to get there. A
+        // device that looks only once before it sleeps needs each.
+        let fence = if device.wait_queue.looks_once() { Fence::Full } else { Fence::Relaxed };
+        let (mut empty_since, mut has_run) = (None, false);
         loop {
             if service.run_next(device, index, &mut held) {
-                last = Instant::now();
-            } else if last.elapsed() < longest && !patience::must_sleep() {
-                patience::rest();
-            } else {
+                (empty_since, has_run) = (None, true);
+                device.notify(fence);
+                continue;
+            }
+            if std::mem::take(&mut has_run) {
+                device.notify(Fence::Full);
+            }
+            let now = Instant::now();
+            if now - *empty_since.get_or_insert(now) >= longest || patience::must_sleep() {
                 break;
             }
+            patience::rest();
         }
         if !held.leave::<Coherent>() {
             return;
