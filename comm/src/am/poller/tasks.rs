@@ -352,16 +352,16 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let state = state.in_place(index);
                 // One that is alone makes its calls itself. A host serves them once it knows the task's place.
                 #[cfg(feature = "world")]
-                let is_alone = dispatcher.tasks.live == 1 && slot.deadline == u64::MAX && !is_first;
+                let is_alone = !is_first && dispatcher.tasks.live == 1 && slot.deadline == u64::MAX;
                 #[cfg(feature = "world")]
-                let mut direct = Direct {
+                let mut direct = is_alone.then(|| Direct {
                     calls: &mut self.calls,
                     own: &mut slot.calls,
                     near: &mut self.near,
                     place: index,
                     looks: DIRECT * self.extra_polls,
                     left: &mut self.calls_left,
-                };
+                });
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
                     frame: Frame::new(dispatcher.frame.scratch),
@@ -378,7 +378,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     #[cfg(all(feature = "tasks", feature = "world"))]
                     looks: self.extra_polls,
                     #[cfg(all(feature = "tasks", feature = "world"))]
-                    direct: if is_alone { Some(&mut direct) } else { None },
+                    direct: direct.as_mut().map(|direct| direct as _),
                     reason: None,
                 };
                 dispatcher.tasks.running = Some(index);

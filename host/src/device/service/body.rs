@@ -75,9 +75,10 @@ struct Call<'c> {
 impl HostCall for Call<'_> {
     fn service(&self, wanted: TypeId) -> Option<&(dyn Any + Send + Sync)> {
         let ServiceSources { node, runtime } = self.sources;
-        self.services.iter().zip([node, runtime]).find_map(|(services, of)| {
-            services.get_or_init(|| of.upgrade()).as_ref()?.get(wanted)
-        })
+        self.services
+            .iter()
+            .zip([node, runtime])
+            .find_map(|(services, of)| services.get_or_init(|| of.upgrade()).as_ref()?.get(wanted))
     }
     fn caller(&self) -> Caller {
         Caller { node: self.device.id, place: self.place }
