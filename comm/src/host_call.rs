@@ -1,8 +1,9 @@
 //! Calls that a task makes: to handlers of the host, of ranks, and of other devices.
 //!
-//! The task encodes the arguments and suspends; the serve loop publishes the message, and resumes the
-//! task with a copy of the reply. So no code of the task changes what the device knows of a queue,
-//! and a task may be abandoned at any instruction.
+//! The task encodes the arguments and suspends; the serve loop publishes the message, and resumes the task with a copy of
+//! the reply. So on bare metal no code of the task changes what the device knows of a queue, and a task may be abandoned at
+//! any instruction. A hosted task that is alone publishes short calls itself, and looks for the reply for a while, before
+//! it suspends (`am/poller/direct.rs`).
 
 use crate::context::Context;
 use crate::fault::Fault;

@@ -92,9 +92,10 @@ pub struct Poller<'s, K, F = Coherent> {
     /// In which handlers call others.
     #[cfg(feature = "tasks")]
     calls: calls::Calls<K, F>,
-    /// Of what a task that is alone calls, and how many more calls it makes until others have a turn.
+    /// Whether replies to a task that is alone come at once.
     #[cfg(all(feature = "tasks", feature = "world"))]
-    near: calls::Nearness,
+    near: direct::Nearness,
+    /// Calls of that task until others have a turn.
     #[cfg(all(feature = "tasks", feature = "world"))]
     calls_left: u32,
     /// Where in the window it shows what tasks wait for.
@@ -518,6 +519,8 @@ fn empty_at_front<K, F: Order>(endpoints: &[Endpoint<K, F>]) -> usize {
 
 #[cfg(feature = "tasks")]
 mod calls;
+#[cfg(all(feature = "tasks", feature = "world"))]
+mod direct;
 mod endpoints;
 #[cfg(all(feature = "tasks", feature = "world"))]
 mod lanes;

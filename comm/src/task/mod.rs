@@ -101,7 +101,7 @@ pub(crate) struct Slice<'a> {
     /// Looks at what a rank is about to publish, before the task suspends.
     #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) looks: u32,
-    /// Of a task that is alone.
+    /// Makes calls of a task that is alone.
     #[cfg(all(feature = "tasks", feature = "world"))]
     pub(crate) direct: Option<&'a mut (dyn DirectCalls + 'a)>,
     /// What the wait that ended the slice is for.
@@ -418,12 +418,12 @@ impl<'t> Task<'t> {
     pub(crate) fn ask(&self, wait: Wait, reason: Reason) -> Result<Answer, Interrupted> {
         self.interrupted()?;
         #[cfg(all(feature = "tasks", feature = "world"))]
-        let wait = match self.call_directly(wait) {
-            Ok(answer) => return Ok(answer),
-            Err(wait) => wait,
+        let answer = match self.call_directly(wait) {
+            Ok(answer) => answer,
+            Err(wait) => self.suspend_for(wait, reason),
         };
-        self.suspender.suspend(wait, reason);
-        let answer = self.suspender.with(|slice| slice.answer);
+        #[cfg(not(all(feature = "tasks", feature = "world")))]
+        let answer = self.suspend_for(wait, reason);
         if let Answer::None = answer {
             self.interrupted()?;
             return Err(Interrupted::Deadline);
@@ -431,12 +431,25 @@ impl<'t> Task<'t> {
         Ok(answer)
     }
 
-    /// The answer to a call that needs no serve loop, or what the task waits for.
+    #[inline(always)]
+    fn suspend_for(&self, wait: Wait, reason: Reason) -> Answer {
+        self.suspender.suspend(wait, reason);
+        self.suspender.with(|slice| slice.answer)
+    }
+
+    /// The answer to a call that needs no serve loop, or what the task waits for. What it has said of its other calls, or
+    /// left to be sent, comes first.
     #[cfg(all(feature = "tasks", feature = "world"))]
     #[inline(always)]
     fn call_directly(&self, wait: Wait) -> Result<Answer, Wait> {
         let Wait::Call { message, until: NEVER } = wait else { return Err(wait) };
-        let called = self.lent(|slice| slice.direct.as_mut()?.call(&message, slice.frame.scratch));
+        if cfg!(hamr_bare) || self.marks().get().any() {
+            return Err(wait);
+        }
+        let called = self.lent(|slice| {
+            let direct = slice.direct.as_mut().filter(|_| !slice.cx.effects().sent())?;
+            direct.call(&message, slice.frame.scratch)
+        });
         match called {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(call)) => Err(Wait::Reply { call, until: NEVER }),

@@ -54,6 +54,11 @@ impl Device {
         }
     }
 
+    /// How many queue pairs the device is to poll, from the first on.
+    pub(crate) fn open_queues(&self) -> u32 {
+        *self.open_queues.count()
+    }
+
     /// The window was laid out again: shows the device the count that there is.
     pub(super) fn show_open_queues(&self) {
         self.publish_open_queues(&self.open_queues.count());

@@ -126,8 +126,9 @@ impl QueuePairs {
         let Some(slot) = slots.get_mut(index as usize) else { return };
         let QueueSlot::InUse(user, _) = std::mem::replace(slot, QueueSlot::Idle(submitter)) else { return };
         used[user as usize] -= 1;
-        // The next body has it at once, as a rule: the device polls it until others are polled here.
-        if user != User::Body {
+        // A body's pair stays open, since the next body has it at once, as a rule; not those of many at a time.
+        let stays = user == User::Body && (used[user as usize] != 0 || device.open_queues() == index + 1);
+        if !stays {
             show_open(device, slots);
         }
         drop(pairs);
@@ -217,9 +218,10 @@ impl QueueSlot {
 }
 
 /// Publishes which queue pairs the device must poll: up to the last that a stream has or that still
-/// has calls in flight.
+/// has calls in flight. None of those behind the last open one is such.
 fn show_open(device: &Device, slots: &[QueueSlot]) {
-    let last = slots.iter().rposition(|slot| match slot {
+    let open = slots.get(..device.open_queues() as usize).unwrap_or(slots);
+    let last = open.iter().rposition(|slot| match slot {
         QueueSlot::Fresh => false,
         QueueSlot::InUse(..) => true,
         QueueSlot::Idle(submitter) => submitter.has_work(),

@@ -1,5 +1,6 @@
 //! Tests of calls to the host: a device's poller, and the host's ends of its queues.
 
+mod direct;
 mod ends;
 mod limits;
 

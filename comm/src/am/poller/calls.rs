@@ -4,8 +4,6 @@ use super::super::host_queue::HostQueue;
 use super::super::task_slot::{TaskCall, TaskCalls, TaskSlot, handles};
 #[cfg(all(feature = "tasks", feature = "world"))]
 use super::super::{kept_replies::KeptReplies, lane::Lane};
-#[cfg(all(feature = "tasks", feature = "world"))]
-use crate::task::DirectCalls;
 use crate::task::wait::{Message, Wait};
 use crate::task::{Answer, Marks};
 use hamr_shared_abi::ids::Epoch;
@@ -30,68 +28,6 @@ pub(in super::super) struct Calls<K, F> {
     has_asked: bool,
     /// There was one behind the last full fence with a look at the wait words.
     pub(super) asks: bool,
-}
-
-/// Do replies come within the looks of who waits for them? Each call says so for the next one. One whose reply did not,
-/// because it is far, or its handler calls this side, is the last that waits for a while: at most for so many calls.
-#[cfg(feature = "world")]
-#[derive(Default)]
-pub(super) struct Nearness {
-    /// Calls that are not waited for.
-    skips: u32,
-    /// Those behind the last reply that did not come.
-    skipped: u32,
-}
-
-#[cfg(feature = "world")]
-impl Nearness {
-    const MOST: u32 = 63;
-
-    /// Shall the next call look for its reply?
-    #[inline]
-    pub(super) fn expects(&mut self) -> bool {
-        let expects = self.skips == 0;
-        self.skips = self.skips.saturating_sub(1);
-        expects
-    }
-
-    /// It did, and the reply came or not.
-    #[inline]
-    pub(super) fn learn(&mut self, comes: bool) -> bool {
-        self.skipped = if comes { 0 } else { (2 * self.skipped + 1).min(Self::MOST) };
-        self.skips = self.skipped;
-        comes
-    }
-}
-
-/// What a task is lent to make calls on its own stack, as long as their replies come at once.
-#[cfg(feature = "world")]
-pub(super) struct Direct<'d, K, F> {
-    pub(super) calls: &'d mut Calls<K, F>,
-    pub(super) own: &'d mut TaskCalls,
-    pub(super) near: &'d mut Nearness,
-    pub(super) place: usize,
-    pub(super) looks: u32,
-    /// Calls until others have a turn.
-    pub(super) left: &'d mut u32,
-}
-
-#[cfg(feature = "world")]
-impl<K, F: Order> DirectCalls for Direct<'_, K, F> {
-    #[inline(never)]
-    fn call(&mut self, message: &Message, scratch: &mut [u8]) -> Option<Result<Answer, u32>> {
-        if *self.left == 0 || self.own.used != 0 || message.is_task || !self.near.expects() {
-            return None;
-        }
-        *self.left -= 1;
-        let mut call = self.calls.submit(self.place, message, 0, scratch.get(..usize::from(message.len))?)?;
-        if self.near.learn(self.calls.is_answered_within(self.place, &mut call, self.looks)) {
-            return Some(Ok(self.calls.read(self.place, call, scratch)));
-        }
-        let handle = self.own.free()?;
-        self.own.put(handle, call);
-        Some(Err(handle))
-    }
 }
 
 impl<K, F: Order> Calls<K, F> {
@@ -129,7 +65,13 @@ impl<K, F: Order> Calls<K, F> {
 
     /// Publishes a call of the task in this place, of which the target is notified.
     #[inline(never)]
-    fn submit(&mut self, place: usize, message: &Message, deadline_us: u32, args: &[u8]) -> Option<TaskCall> {
+    pub(super) fn submit(
+        &mut self,
+        place: usize,
+        message: &Message,
+        deadline_us: u32,
+        args: &[u8],
+    ) -> Option<TaskCall> {
         let call = match message.target.rank() {
             None => {
                 let queue = self.host.get_mut(place + 1)?;
@@ -197,25 +139,15 @@ impl<K, F: Order> Calls<K, F> {
         }
     }
 
-    /// Does the reply that a task waits for come within so many looks? Not looked for if another task
-    /// has to write it.
+    /// Does the reply come within so many looks? `None`: it is not looked for, as another task has to write it.
     #[cfg(feature = "world")]
-    pub(super) fn reply_comes(&mut self, place: usize, slot: &mut TaskSlot, looks: u32) -> bool {
-        let Wait::Reply { call, .. } = slot.wait else { return false };
-        slot.calls.get_mut(call).is_some_and(|call| self.is_answered_within(place, call, looks))
-    }
-
-    #[cfg(feature = "world")]
-    fn is_answered_within(&mut self, place: usize, call: &mut TaskCall, looks: u32) -> bool {
+    pub(super) fn comes_within(&mut self, place: usize, call: &mut TaskCall, looks: u32) -> Option<bool> {
         match call {
-            TaskCall::Host(at) => {
-                self.host.get(place + 1).is_some_and(|queue| queue.calls.is_answered_within(*at, looks))
+            TaskCall::Host(at) => Some(self.host.get(place + 1)?.calls.is_answered_within(*at, looks)),
+            TaskCall::Rank(rank, call) if call.is_inline() => {
+                Some(self.lanes.get_mut(rank.0 as usize)?.is_answered_within(call, &mut self.kept, looks))
             }
-            TaskCall::Rank(rank, call) if call.is_inline() => self
-                .lanes
-                .get_mut(rank.0 as usize)
-                .is_some_and(|lane| lane.is_answered_within(call, &mut self.kept, looks)),
-            _ => false,
+            TaskCall::Rank(..) => None,
         }
     }
 
@@ -257,7 +189,7 @@ impl<K, F: Order> Calls<K, F> {
     }
 
     /// The reply to a call; of one that is not there it is the end.
-    fn read(&mut self, place: usize, call: TaskCall, to: &mut [u8]) -> Answer {
+    pub(super) fn read(&mut self, place: usize, call: TaskCall, to: &mut [u8]) -> Answer {
         match call {
             TaskCall::Host(at) => {
                 let Some(queue) = self.host.get_mut(place + 1) else { return Answer::None };
@@ -380,26 +312,5 @@ impl<K, F: Order> Calls<K, F> {
     pub(super) fn host_misses_a_message(&mut self) -> bool {
         self.asks = false;
         self.has_asked && self.host.iter_mut().fold(false, |misses, queue| queue.needs_notify() | misses)
-    }
-}
-
-#[cfg(all(test, feature = "world", not(loom)))]
-mod tests {
-    use super::Nearness;
-
-    /// Of so many calls, those that looked for their reply, which comes or not.
-    fn looks(near: &mut Nearness, calls: u32, comes: bool) -> u32 {
-        (0..calls).map(|_| u32::from(near.expects() && (near.learn(comes) || !comes))).sum()
-    }
-
-    #[test]
-    fn replies_that_do_not_come_are_seldom_looked_for_and_those_that_do_always() {
-        let mut near = Nearness::default();
-        assert_eq!(looks(&mut near, 1000, true), 1000);
-        // 1, 3, 7, 15, 31 and then 63 calls are left out between two looks.
-        assert_eq!(looks(&mut near, 1 + 1 + 3 + 7 + 15 + 31 + 5, false), 6);
-        assert_eq!(looks(&mut near, 64 * 100, false), 100);
-        // The next look finds out that they come.
-        assert!(looks(&mut near, Nearness::MOST + 100, true) >= 100);
     }
 }

@@ -95,7 +95,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
             #[cfg(feature = "tasks")]
             calls: calls::Calls::new(),
             #[cfg(all(feature = "tasks", feature = "world"))]
-            near: calls::Nearness::default(),
+            near: super::direct::Nearness::default(),
             #[cfg(all(feature = "tasks", feature = "world"))]
             calls_left: 0,
             #[cfg(all(feature = "tasks", feature = "world"))]

@@ -5,11 +5,9 @@ use super::super::handoff::LentControl;
 use super::super::long::load;
 use super::super::request::{Job, ReplyMode, parts, waiter};
 use super::super::{Notifier, SlotAccess, Tasks};
-#[cfg(feature = "world")]
-use super::BUDGET;
 use super::calls::Calls;
 #[cfg(feature = "world")]
-use super::calls::Direct;
+use super::direct::Direct;
 #[cfg(all(feature = "tasks", feature = "world"))]
 use super::task_lines::hide_task;
 use super::{Poller, Round, STATE_CHECK_MASK};
@@ -32,9 +30,12 @@ use hamr_shared_abi::table::{TableHeader, TableRecord};
 use hamr_shared_abi::tasks::TasksLayout;
 use hamr_shared_abi::window::{Heap, OutOfWindow, Payload};
 
-/// A task that is alone looks for a reply so many times as long as it would for a message: also for one of a far host.
+/// So many times as long as the serve loop a task looks for a reply: also for one of a far host.
 #[cfg(feature = "world")]
-const DIRECT: u32 = 3;
+const DIRECT_LOOKS: u32 = 3;
+/// Calls of a task that is alone between two rounds.
+#[cfg(feature = "world")]
+const CALLS: u32 = 16;
 /// Rounds between two polls of the control stream while tasks have work.
 const CONTROL_MASK: u32 = 15;
 /// Resumes that a task has, once its epoch is over, to come to its end.
@@ -171,7 +172,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         self.send();
         #[cfg(feature = "world")]
         {
-            self.calls_left = BUDGET;
+            self.calls_left = CALLS;
         }
         let (mut index, mut used, mut slices) = (0, self.dispatcher.tasks.used(), 0);
         while used != 0
@@ -258,11 +259,12 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     #[cfg(feature = "world")]
     fn reply_is_near(&mut self, index: usize) -> bool {
         let Tasks { slots, live, .. } = &mut self.dispatcher.tasks;
-        let Some(slot) = slots.get_mut(index) else { return false };
-        *live == 1
-            && matches!(slot.wait, Wait::Reply { .. })
-            && self.near.expects()
-            && self.near.learn(self.calls.reply_comes(index, slot, self.extra_polls))
+        let Some(slot) = slots.get_mut(index).filter(|_| *live == 1) else { return false };
+        let Wait::Reply { call, .. } = slot.wait else { return false };
+        let Some(call) = slot.calls.get_mut(call).filter(|_| self.near.take()) else { return false };
+        let came = self.calls.comes_within(index, call, self.extra_polls);
+        came.into_iter().for_each(|came| self.near.note(came));
+        came == Some(true)
     }
 
     /// Finds the tasks whose time has come, or whose call was cancelled, and places whose last calls have
@@ -352,15 +354,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let state = state.in_place(index);
                 // One that is alone makes its calls itself. A host serves them once it knows the task's place.
                 #[cfg(feature = "world")]
-                let is_alone = !is_first && dispatcher.tasks.live == 1 && slot.deadline == u64::MAX;
+                let is_alone =
+                    cfg!(not(hamr_bare)) && !is_first && dispatcher.tasks.live == 1 && slot.deadline == u64::MAX;
                 #[cfg(feature = "world")]
                 let mut direct = is_alone.then(|| Direct {
                     calls: &mut self.calls,
                     own: &mut slot.calls,
                     near: &mut self.near,
                     place: index,
-                    looks: DIRECT * self.extra_polls,
+                    looks: DIRECT_LOOKS * self.extra_polls,
                     left: &mut self.calls_left,
+                    cancel,
+                    activity: &dispatcher.activity,
+                    running: (endpoint.queue, found),
                 });
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),

@@ -106,17 +106,17 @@ fn stay<'d>(device: &'d Device, index: usize, mut held: Held<'d>) {
     let longest = device.options.spin_time().map_or(LONGEST_STAY, |spin| spin.min(LONGEST_STAY));
     loop {
         held.poll();
-        // Between two messages there is no clock, and no fence, which costs the time that a reply needs to get there. A
-        // device that looks only once before it sleeps needs each.
-        let fence = if device.wait_queue.looks_once() { Fence::Full } else { Fence::Relaxed };
-        let (mut empty_since, mut has_run) = (None, false);
+        // Between two messages there is no clock, and a fence, which costs the time that a reply needs to get there, only
+        // at every sixteenth (rules 21 to 23). A device that looks only once before it sleeps needs each.
+        let looks_once = device.wait_queue.looks_once();
+        let (mut empty_since, mut replies) = (None, 0);
         loop {
             if service.run_next(device, index, &mut held) {
-                (empty_since, has_run) = (None, true);
-                device.notify(fence);
+                device.notify(if looks_once { Fence::Full } else { Fence::of_message(replies) });
+                (empty_since, replies) = (None, replies + 1);
                 continue;
             }
-            if std::mem::take(&mut has_run) {
+            if std::mem::take(&mut replies) != 0 {
                 device.notify(Fence::Full);
             }
             let now = Instant::now();
