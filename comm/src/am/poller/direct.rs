@@ -8,9 +8,7 @@ use super::super::task_slot::TaskCalls;
 use super::calls::Calls;
 use crate::task::wait::Message;
 use crate::task::{Answer, DirectCalls};
-use hamr_shared_abi::slot::ReqHdr;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::HdrWord;
 
 /// Says of each call whether its reply is looked for, by what became of the ones before.
 ///
@@ -57,8 +55,6 @@ pub(super) struct Direct<'d, K, F> {
     pub(super) looks: u32,
     /// Calls until others have a turn.
     pub(super) left: &'d mut u32,
-    /// The header of the task's own request.
-    pub(super) cancel: HdrWord<'d>,
     /// Counts a stretch of the task that begins behind a reply.
     pub(super) activity: &'d Activity,
     pub(super) running: (u32, Found),
@@ -67,8 +63,8 @@ pub(super) struct Direct<'d, K, F> {
 impl<K, F: Order> DirectCalls for Direct<'_, K, F> {
     #[inline(never)]
     fn call(&mut self, message: &Message, scratch: &mut [u8]) -> Option<Result<Answer, u32>> {
-        // Its other calls, a cancellation and calls of tasks are the serve loop's.
-        if *self.left == 0 || self.own.used != 0 || message.is_task || ReqHdr(self.cancel.load()).has(ReqHdr::CANCEL) {
+        // Its other calls, and calls of tasks, are the serve loop's.
+        if *self.left == 0 || self.own.used != 0 || message.is_task {
             return None;
         }
         if !self.near.take() {

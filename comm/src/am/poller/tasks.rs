@@ -364,7 +364,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                     place: index,
                     looks: DIRECT_LOOKS * self.extra_polls,
                     left: &mut self.calls_left,
-                    cancel,
                     activity: &dispatcher.activity,
                     running: (endpoint.queue, found),
                 });
