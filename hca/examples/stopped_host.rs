@@ -9,6 +9,7 @@
 //! section VERBS in the window's memory before and after.
 
 use hamr::{Image, Options, Runtime};
+use hamr_comm::abi::slot::seq_count;
 use hamr_verbs::handlers::send_all;
 use hamr_verbs::host::{Fabric, QpPlan};
 use hamr_verbs::wire::{Access, CQ_CI, SQ_CI, word_of};
@@ -95,7 +96,7 @@ impl Drop for Host {
 struct Counters {
     /// Messages that the adapter has completed.
     sent: u32,
-    /// Completions that the device has taken.
+    /// Completions that the device has taken, modulo 2^24.
     taken: u32,
 }
 
@@ -124,7 +125,7 @@ pub(crate) fn watch(mut command: Command) -> Result<(), Box<dyn Error>> {
         Ok(u32::from_le_bytes(bytes))
     };
     let counters = || -> std::io::Result<Counters> {
-        Ok(Counters { sent: word(word_of(SQ_CI, qp as u16))?, taken: word(CQ_CI)? })
+        Ok(Counters { sent: word(word_of(SQ_CI, qp as u16))?, taken: seq_count(word(CQ_CI)?) })
     };
     // It sends by now.
     let start = counters()?.sent;
@@ -146,10 +147,10 @@ pub(crate) fn watch(mut command: Command) -> Result<(), Box<dyn Error>> {
     kill_process(process, Signal::CONT)?;
     let [sent, seconds] = line("done ")?[..] else { return Err("expected two numbers of the host".into()) };
     println!("the host goes on, and has all: {sent} messages completed, the last {count} in {seconds} s");
-    let (more, taken) = (after.sent.wrapping_sub(before.sent), after.taken.wrapping_sub(before.taken));
-    println!("without the host: {more} messages, {taken} completions taken");
+    let (more, taken) = (after.sent.wrapping_sub(before.sent), seq_count(after.taken.wrapping_sub(before.taken)));
+    println!("without the host: {more} messages, {taken} completions taken (modulo 2^24)");
     let status = host.0.wait()?;
-    if stopped != 'T' || more < 100 || taken < more || !status.success() {
+    if stopped != 'T' || more < 100 || taken == 0 || !status.success() {
         return Err(
             format!("expected traffic while the host is stopped ({stopped}); the host ended with {status}").into()
         );

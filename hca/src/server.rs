@@ -70,7 +70,8 @@ pub fn run(port: Option<Port>) -> Result<(), ServeError> {
 
 /// Tells the host on standard input why there is no adapter. False: there is none that takes it.
 pub fn tell(why: &str) -> bool {
-    let text = why.as_bytes().get(..NO_GREETING).unwrap_or(why.as_bytes());
+    // Whole characters: a host takes text.
+    let text = why.get(..why.floor_char_boundary(NO_GREETING)).unwrap_or(why).as_bytes();
     rustix::net::send(std::io::stdin(), text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_ok()
 }
 
@@ -139,6 +140,8 @@ fn serve(
             now = clock();
             steps = steps.saturating_add(port.serve(&mut engine, now)?);
         }
+        // A device that sleeps is notified of that, too.
+        steps = steps.saturating_add(engine.told());
         unlooked = unlooked.saturating_add(steps).saturating_add(1);
         match rest.behind(steps, notify) {
             Next::Round => {}

@@ -149,12 +149,15 @@ fn a_server_outlives_its_clients() {
     assert_eq!(line, "127.94.0.7: 20 messages there and back\n");
 }
 
-/// One that says a byte now and then, one that promises much and does nothing; and nobody reads what the server says.
+/// One that says a byte now and then, one that promises much and does nothing, behind one that has done much; and nobody reads what
+/// the server says.
 #[test]
 fn a_server_is_not_kept() {
     let (_server, output, port) = serves("serve --udp 127.94.1.1 --port 0");
     drop(output);
     let at = [127, 94, 1, 1];
+    let much = run(&format!("ping 127.94.1.1 --udp 127.94.1.8 --port {port} --count 2000"));
+    assert!(much.status.success(), "{much:?}");
     let mut slow = said([127, 94, 1, 2], at, &port, "0");
     let own = "0000:001234:5e5383:00000000000000000000ffff7f5e0103";
     let _promises = said([127, 94, 1, 3], at, &port, &step(own, "10000000"));

@@ -183,6 +183,20 @@ fn what_is_no_datagram_ends_the_queue_pair() {
     a.post(&SendWr::inline(1, b"x").datagram(a.address(), 0x100, QKEY));
     carry(&mut sides);
     assert_eq!(sides[0].outcomes(), [(1, WcStatus::LOC_QP_OP_ERR)]);
+    // One that has another in its place by now, and none.
+    for has_one in [true, false] {
+        let mut sides = self::sides();
+        let [a, _] = &mut sides;
+        assert_eq!(a.engine.command(&Command { verb: Verb::DESTROY, ..create(handle) }), Reply::DONE);
+        let next = Object { generation: 2, iova: u32::from(ADDRESSES[1]).into(), ..handle };
+        assert_eq!(a.engine.command(&create(next)), Reply::DONE);
+        a.engine.told();
+        let request = SendWr::inline(1, b"x");
+        a.post(&if has_one { request.datagram(a.address(), 0x100, QKEY) } else { request });
+        assert!(a.engine.transmit(0, &mut Vec::new()).is_none());
+        // No packet has left, and the device is notified.
+        assert_eq!((a.engine.told(), a.outcomes()), (1, vec![(1, WcStatus::LOC_QP_OP_ERR)]));
+    }
 }
 
 /// A wire of shorter packets: what is longer fails at its sender, and is dropped by a receiver.

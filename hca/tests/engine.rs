@@ -7,6 +7,7 @@ use hamr_comm::abi::window::{Private, Window};
 use hamr_hca::Engine;
 use hamr_hca::engine::{MOST_REQUESTS, SLICE};
 use hamr_verbs::memory::Memory;
+use hamr_verbs::ring::Ring;
 use hamr_verbs::testing::{Ended, Ending, LKEY, REGION, Section};
 use hamr_verbs::wire::{
     ARENA, Access, CQ_CI, CQ_STATE, Command, HCA_STATE, Kind, LINE, OBJECTS, Object, QP_STATE, QpState, Reply, SQ_CI,
@@ -176,14 +177,58 @@ fn a_completion_queue_that_is_full_has_overrun() {
     let more = Object { index: 9, qp_number: 3, ..bench.section.objects[bench.section.objects.len() - 1] };
     assert_eq!(more.kind, Kind::QUEUE_PAIR);
     assert_eq!(bench.engine.command(&create(more)), Reply::STATE);
-    // A device that says that it has taken what is not there yet gains nothing.
-    for lie in [3, u32::MAX, 1 << 31] {
+    // A device that says that it has taken what is not there yet gains nothing, nor one that says it of another generation's.
+    let word = |generation, taken| {
+        let object = Object { generation, ..Object::default() };
+        Ring::new(0, 1, 1, object.tag()).taken(taken)
+    };
+    for (says, has_room) in [
+        (word(1, 2), true),
+        (word(1, 3), false),
+        (word(1, u32::MAX), false),
+        (word(1, 1 << 23), false),
+        (word(2, 2), false),
+        (word(255, 2), false),
+        (2, false),
+    ] {
         let mut bench = Bench::new(3, 1);
-        (0..2).for_each(|id| bench.receive(1, id, &[]).and(bench.post(0, &SendWr::inline(id, &[]))).expect("room"));
-        bench.section.window.word(CQ_CI).expect("inside").store(lie);
+        let sends = |bench: &Bench| bench.receive(1, 0, &[]).and(bench.post(0, &SendWr::inline(0, &[]))).expect("room");
+        sends(&bench);
         bench.idle();
-        assert_eq!(bench.word(CQ_STATE), 1, "{lie}");
+        bench.section.window.word(CQ_CI).expect("inside").store(says);
+        sends(&bench);
+        bench.idle();
+        assert_eq!(bench.word(CQ_STATE), u32::from(!has_room), "{says:#x}");
     }
+}
+
+/// Of the one that was there before nothing is said.
+#[test]
+fn a_queue_pair_begins_with_nothing_completed() {
+    let mut bench = Bench::new(2, 3);
+    let completed = |bench: &Bench| bench.word(word_of(SQ_CI, 0));
+    bench.receive(1, 1, &[]).and(bench.post(0, &SendWr::inline(2, &[]))).expect("room");
+    bench.idle();
+    assert_eq!(completed(&bench), 1);
+    let object = bench.reset(0, |object| object);
+    assert_eq!(completed(&bench), 0);
+    bench.section.window.word(word_of(SQ_CI, 0)).expect("inside").store(7);
+    assert_eq!(bench.engine.command(&Command { verb: Verb::DESTROY, ..create(object) }), Reply::DONE);
+    let next = Object { generation: object.generation + 1, ..object };
+    assert_eq!(bench.engine.command(&create(next)), Reply::DONE);
+    assert_eq!(completed(&bench), 0);
+}
+
+/// What a task may wait for, and no step of a round publishes: the device is notified of it.
+#[test]
+fn a_state_that_a_command_changes_is_told() {
+    let mut bench = Bench::new(2, 3);
+    assert_eq!([bench.engine.told(), bench.engine.told()], [1, 0]);
+    bench.reset(0, |object| object);
+    assert_eq!((bench.engine.round(0), bench.engine.told()), (0, 1));
+    let fail = Command { verb: Verb::FAIL, ..connect(1, 0) };
+    assert_eq!(bench.engine.command(&fail), Reply::DONE);
+    assert_eq!((bench.engine.round(0), bench.engine.told(), bench.engine.told()), (0, 1, 0));
 }
 
 #[test]

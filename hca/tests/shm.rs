@@ -3,14 +3,16 @@
 mod common;
 
 use common::conformance::conforms;
-use common::{SOON, goes_on_without_its_host, is_gone, open, pair, runtime};
-use hamr::{CallError, Image, Options};
+use common::{SOON, goes_on_without_its_host, is_gone, open, open_with, pair, runtime};
+use hamr::{CallError, Image, Options, WaitMode};
 use hamr_comm::abi::status::Status;
-use hamr_verbs::handlers::{Part, Work, next_completion, post, post_one, send_all, take_all, wait_and_copy};
+use hamr_verbs::handlers::{
+    Part, Work, next_completion, post, post_one, send_all, take_all, wait_and_copy, wait_for_one,
+};
 use hamr_verbs::host::{Fabric, FabricError, QpPlan, Wire};
 use hamr_verbs::wire::{Access, Opcode, WcStatus};
 use rustix::process::{Pid, Signal, kill_process};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_handler_sends_through_an_adapter() {
@@ -172,6 +174,28 @@ fn an_adapter_is_woken_by_a_post() {
 #[test]
 fn a_task_waits_for_completions() {
     common::waits_for_completions("shm", 2000);
+}
+
+/// Nothing but a notification wakes the device.
+#[test]
+fn a_task_that_waits_finds_its_queue_destroyed() {
+    let options = Options { wait: WaitMode::Sleep, longest_sleep: None, verbs: 1 << 20, ..Options::default() };
+    let node = open_with("shm", options);
+    let fabric = Fabric::open(&node).expect("an adapter");
+    let (stream, begin) = (node.stream().expect("a stream"), Instant::now());
+    for number in 0..10 {
+        let cq = fabric.completion_queue(8).expect("room");
+        let waits = stream.offload(wait_for_one::with(cq)).expect("a place");
+        // It sleeps by then, as a rule.
+        std::thread::sleep(Duration::from_millis(number % 4 * 3));
+        fabric.destroy_completion_queue(cq).expect("nothing has it");
+        match waits.wait_timeout(SOON) {
+            Err(CallError::Fault(fault)) if fault.status == Status::VERBS => {}
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    // Each of them is found by something else in a second or two.
+    assert!(begin.elapsed() < SOON / 3, "{:?}", begin.elapsed());
 }
 
 #[test]

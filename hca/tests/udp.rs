@@ -4,9 +4,10 @@ mod common;
 
 use common::conformance::conforms;
 use common::two::{connect, pair, play, side, udp};
-use common::{SOON, is_gone, open};
-use hamr::CallError;
-use hamr_verbs::handlers::take_all;
+use common::{SOON, is_gone, open, open_with};
+use hamr::{CallError, Options, WaitMode};
+use hamr_verbs::Remote;
+use hamr_verbs::handlers::{Part, Work, post, take_all, wait_for_one};
 use hamr_verbs::host::{Fabric, FabricError, Path, QpPlan, Wire};
 use hamr_verbs::tools::{Load, SHARING, ping_pong, shared_ping_pong, stream, write_ping_pong};
 use hamr_verbs::wire::{Access, Opcode};
@@ -153,10 +154,35 @@ fn an_adapter_outlives_its_peer_s() {
     play(&[a, b], 20);
 }
 
+/// Nothing but a notification wakes the device: also of a request that fails before it is a packet.
+#[test]
+fn a_task_that_waits_finds_a_request_that_fails() {
+    let options = Options { wait: WaitMode::Sleep, longest_sleep: None, verbs: 1 << 20, ..Options::default() };
+    let node = open_with("shm", options);
+    let fabric = Fabric::open_with(&node, &Wire::udp([127, 92, 0, 31].into())).expect("an adapter");
+    let (cq, region) =
+        (fabric.completion_queue(8).expect("room"), fabric.region(64, Access::LOCAL_WRITE).expect("room"));
+    let mut qp = fabric.queue_pair(&QpPlan::new(cq)).expect("room");
+    let (stream, other) = (node.stream().expect("a stream"), node.stream().expect("a stream"));
+    for id in 0..20 {
+        let own = fabric.endpoint(qp).expect("it has a wire");
+        fabric.connect_remote(qp, &own, &Path::default()).expect("it is open");
+        let waits = stream.offload(wait_for_one::with(cq)).expect("a place");
+        let (local, remote) = (Part { region: region.id(), at: 0, len: 8 }, Remote { addr: 0, rkey: 0 });
+        let (operands, immediate, is_quiet) = ([0; 2], None, false);
+        let work = Work { id, opcode: Opcode::SEND.0, local, wrong_key: 1, remote, operands, immediate, is_quiet };
+        other.sync(post::with(qp, work)).expect("room");
+        assert_eq!(waits.wait_timeout(SOON).expect("it fails, and is found"), Some(id));
+        qp = fabric.reset(qp).expect("there");
+    }
+}
+
 #[test]
 fn what_no_wire_allows_is_refused() {
     let own = side("shm", &Wire::Own);
     assert!(matches!(own.fabric.endpoint(own.qp), Err(FabricError::NoWire)));
+    let datagrams = QpPlan { qkey: Some(1), ..QpPlan::new(own.cq) };
+    assert!(matches!(own.fabric.queue_pair(&datagrams), Err(FabricError::NoWire)));
     let wire = Wire::udp([127, 92, 0, 3].into());
     let other = side("shm", &wire);
     let endpoint = other.fabric.endpoint(other.qp).expect("it has a wire");
@@ -181,5 +207,13 @@ fn what_no_wire_allows_is_refused() {
     // Its address is taken, and one of other machines is not given by mistake.
     for wire in [wire, Wire::udp([192, 0, 2, 1].into())] {
         assert!(Fabric::open_with(&open("shm", 1 << 20), &wire).is_err());
+    }
+    // A name that is longer than a reason: not in the middle of a character.
+    for name in ["é".repeat(200), format!("x{}", "é".repeat(200))] {
+        let (mac, address) = ([0x52, 0x54, 0, 0, 0, 1], [10, 0, 0, 1].into());
+        let (socket, other) = (name.clone().into(), "other".into());
+        let wire = Wire::Ethernet { socket, other, mac, address, mtu: 1024, faults: None };
+        let why = Fabric::open_with(&open("shm", 1 << 20), &wire).err().map(|why| why.to_string()).unwrap_or_default();
+        assert!(why.contains(&name[..name.floor_char_boundary(200)]), "{why}");
     }
 }

@@ -1,8 +1,8 @@
 //! A completion queue at the device.
 //!
-//! The private position decides what was taken. The device stores it for the adapter before each look, so that an end
-//! between the two is made good; a host makes the ring longer than the completions that may wait by the one of such an
-//! end. Everything else that a completion changes is absolute, so it may be taken in twice.
+//! The private position decides what was taken. The device stores it for the adapter behind each completion, and where it finds
+//! none, so that an end between the two is made good; a host makes the ring longer than the completions that may wait by the
+//! one of such an end. The number has the queue's tag: a handle that is kept over the next queue's making says nothing of that. Everything else that a completion changes is absolute, so it may be taken in twice.
 
 use crate::error::VerbsError;
 use crate::ids::CqId;
@@ -70,18 +70,17 @@ impl<M: Memory> CompletionQueue<'_, M> {
             return Err(VerbsError::Stale);
         }
         let x = position.load(Ordering::Relaxed);
-        memory.publish(word_of(CQ_CI, self.index), x)?;
         // The state before the look: what came before the adapter was lost is found.
         let state = self.verbs.state()?;
         if memory.observe(self.ring.word(x))? != self.ring.expected(x) {
-            return self.nothing(state);
+            return self.nothing(state, x);
         }
         let entry: CompletionEntry = memory.read(self.ring.entry(x))?;
         let is_known = self.take_in(&entry);
         let next = x.wrapping_add(1);
         memory.keep(position, next);
         // Behind the copy of the entry, whose place it gives back.
-        memory.publish(word_of(CQ_CI, self.index), next)?;
+        memory.publish(word_of(CQ_CI, self.index), self.ring.taken(next))?;
         let CompletionEntry { id, status, opcode, length: bytes, qp, source, .. } = entry;
         let immediate = (entry.flags & CompletionEntry::WITH_IMM != 0).then_some(entry.immediate);
         let found = Completion { id, status, opcode, bytes, immediate, qp, source };
@@ -103,10 +102,12 @@ impl<M: Memory> CompletionQueue<'_, M> {
         found.and_then(|found| found.ok_or(VerbsError::Corrupt))
     }
 
-    fn nothing(&self, state: FabricState) -> Result<Option<Completion>, VerbsError> {
+    fn nothing(&self, state: FabricState, x: u32) -> Result<Option<Completion>, VerbsError> {
         self.verbs.memory.found_nothing();
         let place = Kind::COMPLETION_QUEUE.place(self.index).ok_or(VerbsError::Stale)?;
         self.verbs.check_live(place, self.generation)?;
+        // What a poll has taken that was ended before it said so.
+        self.verbs.memory.publish(word_of(CQ_CI, self.index), self.ring.taken(x))?;
         match state {
             FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
             FabricState::ATTACHED => Err(VerbsError::Overrun),

@@ -6,10 +6,10 @@ use crate::memory::Memory;
 use crate::verbs::Verbs;
 use crate::wire::Kind;
 
-/// An address handle, open for the time of a call: an adapter that datagrams go to.
+/// An address handle that was opened: an adapter that datagrams go to. Requests that name it fail when the host has destroyed it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    index: u16,
+    handle: u32,
 }
 
 impl<M: Memory> Verbs<'_, M> {
@@ -18,13 +18,13 @@ impl<M: Memory> Verbs<'_, M> {
     /// # Errors
     /// [`VerbsError::Stale`], [`VerbsError::Corrupt`].
     pub fn address(&self, id: AhId) -> Result<Address, VerbsError> {
-        Ok(Address { index: self.open(Kind::ADDRESS_HANDLE, id.name())?.index })
+        Ok(Address { handle: self.open(Kind::ADDRESS_HANDLE, id.name())?.handle() })
     }
 }
 
 impl Address {
     /// What a request says of a queue pair there that has this key.
     pub(crate) const fn remote(self, qp_number: u32, qkey: u32) -> Remote {
-        Remote { addr: (qkey as u64) << 32 | qp_number as u64, rkey: self.index as u32 }
+        Remote { addr: (qkey as u64) << 32 | qp_number as u64, rkey: self.handle }
     }
 }

@@ -48,9 +48,15 @@ impl<M: Memory> QueuePair<'_, M> {
     /// Its state, as the adapter says.
     ///
     /// # Errors
-    /// [`VerbsError::Corrupt`].
-    #[inline]
+    /// [`VerbsError::Stale`] when the host has reset it; [`VerbsError::Corrupt`].
     pub fn state(&self) -> Result<QpState, VerbsError> {
+        self.sends.verbs.check_live(self.sends.place, self.sends.generation)?;
+        self.shown()
+    }
+
+    /// What the adapter shows in its place.
+    #[inline]
+    fn shown(&self) -> Result<QpState, VerbsError> {
         Ok(QpState(self.sends.verbs.memory.observe(word_of(QP_STATE, self.index))? & 0xF))
     }
 
@@ -62,7 +68,7 @@ impl<M: Memory> QueuePair<'_, M> {
     #[inline]
     pub fn post(&self, request: &SendWr<'_>) -> Result<(), VerbsError> {
         let entry = request.encode()?;
-        match self.state()? {
+        match self.shown()? {
             QpState::RTS | QpState::ERR => self.sends.send(&entry, request.is_quiet()),
             other => Err(VerbsError::State(other.0)),
         }
@@ -75,7 +81,7 @@ impl<M: Memory> QueuePair<'_, M> {
     #[inline]
     pub fn receive(&self, id: u64, into: &[Sge]) -> Result<(), VerbsError> {
         let receives = self.receives.as_ref().ok_or(VerbsError::Unsupported)?;
-        match self.state()? {
+        match self.shown()? {
             QpState::RESET => Err(VerbsError::State(QpState::RESET.0)),
             _ => receives.receive(id, into),
         }

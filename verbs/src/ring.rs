@@ -1,7 +1,7 @@
 //! The entries of a queue: where each is, and the word that says that it is there (abi §16.3; rules 1 to 5).
 
 use crate::wire::{LINE, WORD};
-use hamr_comm::abi::slot::seq;
+use hamr_comm::abi::slot::{seq, seq_count, seq_tag};
 
 /// A ring of 2^log2 entries. Positions count modulo 2^32 from its making.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,11 @@ impl Ring {
     pub const fn expected(&self, x: u32) -> u32 {
         seq(self.tag, (x >> self.log2).wrapping_add(1), 24)
     }
+
+    /// The word that says that the entries before a position were taken: of a ring of this generation.
+    pub const fn taken(&self, x: u32) -> u32 {
+        seq(self.tag, x, 24)
+    }
 }
 
 /// A position in a ring, with what is looked at there again and again.
@@ -67,6 +72,13 @@ impl Cursor {
     /// The position.
     pub const fn position(&self) -> u32 {
         self.position
+    }
+
+    /// How many entries before it wait, as a word of [`Ring::taken`] says. `None`: of another generation, or of more than there
+    /// are.
+    pub fn waiting(&self, taken: u32) -> Option<u32> {
+        let waiting = seq_count(self.position.wrapping_sub(seq_count(taken)));
+        (seq_tag(taken) == self.ring.tag && waiting <= self.entries()).then_some(waiting)
     }
 
     /// Where its entry is.

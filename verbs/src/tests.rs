@@ -12,10 +12,14 @@ use std::vec;
 use std::vec::Vec;
 use zerocopy::IntoBytes;
 
+fn ring_of_completions(section: &Section) -> Ring {
+    let object = &section.objects[1];
+    Ring::new(object.off, object.log2, 1, object.tag())
+}
+
 /// Publishes a completion, as an adapter does.
 pub(crate) fn complete(section: &Section, x: u32, entry: &CompletionEntry) {
-    let object = &section.objects[1];
-    let ring = Ring::new(object.off, object.log2, 1, object.tag());
+    let ring = ring_of_completions(section);
     section.window.write_bytes(ring.entry(x), &entry.as_bytes()[..WORD as usize]).expect("inside");
     section.window.word(ring.word(x)).expect("inside").publish(ring.expected(x));
 }
@@ -236,7 +240,7 @@ fn a_poll_that_is_ended_frees_what_it_found() {
         let cq = verbs.completion_queue(section.id(0)).expect("there");
         let rest = core::iter::from_fn(|| cq.poll().expect("valid")).map(|found| found.id).collect::<Vec<_>>();
         assert!([0, 1, 2, 3].ends_with(&rest), "{rest:?} after {stores} stores");
-        assert_eq!(section.window.word(CQ_CI).expect("inside").load(), 4);
+        assert_eq!(section.window.word(CQ_CI).expect("inside").load(), ring_of_completions(&section).taken(4));
         (0..4).for_each(|id| post(id).expect("all are free"));
         if run.is_ok() {
             assert!(rest.is_empty());
@@ -257,11 +261,17 @@ fn a_handle_of_what_was_reset_is_stale() {
     let qp = verbs.queue_pair(section.id(0)).expect("there");
     let shared = verbs.shared_receive_queue(section.id(0)).expect("there");
     let queue = verbs.completion_queue(section.id(0)).expect("there");
+    qp.post(&SendWr::inline(9, &[])).expect("room");
+    complete(&section, 0, &sent(9, 1));
+    assert!(queue.poll().is_ok_and(|found| found.is_some()));
     [a, srq, cq].iter().for_each(|object| reset(&section, object));
+    let taken = section.window.word(word_of(CQ_CI, 0)).expect("inside");
+    taken.publish(0);
+    assert_eq!(qp.state(), Err(VerbsError::Stale));
     assert_eq!(qp.post(&SendWr::inline(1, &[])), Err(VerbsError::Stale));
     assert_eq!(qp.receive(1, &[]), Err(VerbsError::Stale));
     assert_eq!(shared.receive(1, &[]), Err(VerbsError::Stale));
-    assert_eq!(queue.poll(), Err(VerbsError::Stale));
+    assert_eq!((queue.poll(), taken.load()), (Err(VerbsError::Stale), 0), "of the next one nothing was taken");
     // Nor may it garble what the next one has posted.
     let next = verbs.queue_pair(section.id_of(0, 2)).expect("there");
     assert_eq!(next.post(&SendWr::inline(2, &[])), Ok(()));

@@ -109,7 +109,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "performance",
-        about: "measure beside other systems, write docs/performance.md: [--launches N | --redraw]",
+        about: "measure beside other systems, write docs/performance.md: [--launches N | --redraw | --others]",
         run: Run::Task(performance::task),
     },
     Task {
@@ -161,7 +161,8 @@ const TASKS: &[Task] = &[
     Task {
         name: "guest",
         about: "a host on a real bus: Linux in one QEMU, an image in another: [--isa NAME]; stock RDMA tools: \
-                --rdma [--only NAME,NAME] [--own [--device DEVICE] [--loss] | --peer COMMAND] [--role client|server]",
+                --rdma [--only NAME,NAME] [--own [--device DEVICE] [--loss] | --peer COMMAND] [--role client|server] \
+                [--beside]",
         run: Run::Task(guest::task),
     },
     Task {

@@ -593,6 +593,12 @@ impl<K: Clone> DeviceCopy<K> {
         publish(window, 0, MAGIC)
     }
 
+    /// EPOCH_ACK and DEVICE_STATE: what was published before the state is found by looks behind this.
+    fn state(&self) -> Result<(u32, u32), Lost> {
+        let state = load(&self.window, word::DEVICE_STATE)?;
+        Ok((load(&self.window, word::EPOCH_ACK)?, state))
+    }
+
     /// The answer to a look.
     fn answer(&mut self, message: &mut Message) -> Result<bool, Lost> {
         let window = &self.window;
@@ -650,12 +656,15 @@ impl<K: Clone> Side for DeviceCopy<K> {
     /// A state goes behind what was published before it, which a look behind the load of the state finds. The reply of the fault that
     /// has led to it goes behind the state: who reads that reply looks whether the epoch has ended.
     fn take(&mut self, message: &mut Message) -> Result<bool, Lost> {
-        let state = load(&self.window, word::DEVICE_STATE)?;
-        let now = (load(&self.window, word::EPOCH_ACK)?, state);
-        // One that leaves because its host asked it to has ended no epoch by a fault.
-        let is_ending = now != self.told && load(&self.window, word::HOST_STATE)? != HostState::CLOSING.0;
+        let mut now = self.state()?;
         while self.turn.first(&mut self.streams, &mut self.of_host, message) {
-            let is_fault = is_ending && reply_of(message).is_some_and(|(_, is_fault)| is_fault);
+            let mut is_fault = reply_of(message).is_some_and(|(_, is_fault)| is_fault);
+            if is_fault {
+                // It was published behind the state that the fault has left, perhaps since the look at that.
+                now = self.state()?;
+                // A device that leaves because its host asked it to has ended no epoch by a fault.
+                is_fault = now != self.told && load(&self.window, word::HOST_STATE)? != HostState::CLOSING.0;
+            }
             match &mut self.fault {
                 None if is_fault => self.fault = Some(core::mem::take(message)),
                 None => return Ok(true),
@@ -670,8 +679,9 @@ impl<K: Clone> Side for DeviceCopy<K> {
             }
         }
         // CRASHED, the reply and STOPPED, which a device that ends its epoch publishes in this order: a look behind all of them shows each.
+        let (acknowledged, state) = now;
         let has_crashed = self.fault.is_some() && state == DeviceState::STOPPED.0;
-        let now = if has_crashed { (now.0, DeviceState::CRASHED.0) } else { now };
+        let now = if has_crashed { (acknowledged, DeviceState::CRASHED.0) } else { now };
         if now == self.told {
             return match self.fault.take() {
                 Some(fault) => {

@@ -36,7 +36,8 @@ impl<K> Engine<K> {
         }
         let Request { id, completion, is_signaled, length, immediate, .. } = request;
         let remote = request.remote.whole();
-        let to = self.address_handles.get(remote.lkey as usize).copied().flatten();
+        let handle = self.address_handles.get(remote.lkey as usize & 0xFFFF).and_then(Option::as_ref);
+        let to = handle.filter(|handle| handle.handle == remote.lkey).map(|handle| handle.to);
         let (to, qkey) = match to {
             _ if length > self.mtu => {
                 self.fail(index, id, WcStatus::LOC_LEN_ERR);

@@ -20,10 +20,9 @@ pub use send::MOST_REQUESTS;
 use hamr_comm::abi::window::Window;
 use hamr_verbs::wire::QpState;
 use hamr_verbs::wire::{Command, Reply, Verb};
-use objects::{CompletionQueue, QueuePair, Region, SharedReceiveQueue};
+use objects::{AddressHandle, CompletionQueue, QueuePair, Region, SharedReceiveQueue};
 use remote::Remote;
 use send::Progress;
-use std::net::Ipv4Addr;
 
 /// Queue pairs of a round between two looks at the one that had work last.
 const GROUP: usize = 16;
@@ -35,7 +34,7 @@ pub struct Engine<K> {
     completion_queues: Vec<Option<CompletionQueue>>,
     queue_pairs: Vec<Option<QueuePair>>,
     shared_receive_queues: Vec<Option<SharedReceiveQueue>>,
-    address_handles: Vec<Option<Ipv4Addr>>,
+    address_handles: Vec<Option<AddressHandle>>,
     /// The time of this round, in nanoseconds.
     now: u64,
     /// The queue pair that may send the next packet.
@@ -46,6 +45,8 @@ pub struct Engine<K> {
     hot: usize,
     /// Room for the next request.
     spare: Option<Box<Progress>>,
+    /// See [`Self::told`].
+    has_told: bool,
 }
 
 impl<K> Engine<K> {
@@ -63,6 +64,7 @@ impl<K> Engine<K> {
             mtu: 0,
             hot: 0,
             spare: None,
+            has_told: false,
         }
     }
 
@@ -105,6 +107,12 @@ impl<K> Engine<K> {
             }
         }
         all + group
+    }
+
+    /// 1: the state of a queue pair was published since this was asked, and the completions with which it has ended. Commands, and
+    /// requests that are wrong before they are packets, are no steps of a round.
+    pub fn told(&mut self) -> u32 {
+        std::mem::take(&mut self.has_told).into()
     }
 
     /// When something ends by itself, on the clock of [`Self::round`]: a round is due then.

@@ -11,6 +11,7 @@ use hamr_verbs::wire::{
     Access, CQ_CI, CQ_STATE, CompletionEntry, Kind, Object, QP_STATE, QpState, QpType, Reply, SQ_CI, line, word_of,
 };
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 
 /// A memory region.
 pub(super) struct Region {
@@ -45,6 +46,13 @@ impl SharedReceiveQueue {
     pub(super) fn next(&self) -> &Cursor {
         self.returned.front().unwrap_or(&self.receives)
     }
+}
+
+/// An address handle.
+pub(super) struct AddressHandle {
+    pub(super) to: Ipv4Addr,
+    /// What requests call it.
+    pub(super) handle: u32,
 }
 
 /// A queue pair.
@@ -115,7 +123,10 @@ impl<K> Engine<K> {
                 self.set_first_state(index.into());
             }
             // `fits` has seen that it is one.
-            Kind::ADDRESS_HANDLE => *place(&mut self.address_handles, index, kind)? = Some((iova as u32).into()),
+            Kind::ADDRESS_HANDLE => {
+                let handle = AddressHandle { to: (iova as u32).into(), handle: object.handle() };
+                *place(&mut self.address_handles, index, kind)? = Some(handle);
+            }
             _ => return Err(Reply::MALFORMED),
         }
         Ok(())
@@ -171,8 +182,9 @@ impl<K> Engine<K> {
         Ok(())
     }
 
-    /// A queue pair of datagrams needs no connection.
+    /// Nothing was completed of it; one of datagrams needs no connection.
     fn set_first_state(&mut self, index: usize) {
+        let _ = self.window.word(word_of(SQ_CI, index as u16)).map(|word| word.store(0));
         let is_datagram = self.qp(index).is_some_and(|qp| qp.datagrams.is_some());
         self.set_state(index, if is_datagram { QpState::RTS } else { QpState::INIT });
     }
@@ -243,6 +255,7 @@ impl<K> Engine<K> {
         if let Some(qp) = self.qp_mut(index) {
             qp.state = state;
             qp.progress = qp.progress.take().filter(|_| state == QpState::RTS);
+            self.has_told = true;
             // The words of all queue pairs are in the section, whose length was checked.
             let _ = self.window.word(word_of(QP_STATE, index as u16)).map(|word| word.publish(state.0));
         }
@@ -273,9 +286,10 @@ impl<K> Engine<K> {
     fn look_for_room(&mut self, index: usize, count: u32) -> bool {
         let Some(Some(cq)) = self.completion_queues.get_mut(index) else { return false };
         let taken = self.window.word(word_of(CQ_CI, index as u16)).map_or(0, |word| word.observe());
-        // A device takes what there is: a number ahead of that is no number of its own.
-        if cq.next.position().wrapping_sub(taken) <= cq.next.entries() {
-            cq.consumed = taken;
+        // A device takes what there is: a number ahead of that is none of its own, and one of another generation is of a handle
+        // that it has kept.
+        if let Some(waiting) = cq.next.waiting(taken) {
+            cq.consumed = cq.next.position().wrapping_sub(waiting);
         }
         if !cq.has_room(count) {
             cq.has_overrun = true;

@@ -221,14 +221,15 @@ impl Station {
 pub struct Ethernet {
     station: Station,
     socket: UnixDatagram,
+    path: PathBuf,
     other: PathBuf,
     is_connected: bool,
     begin: Instant,
 }
 
 impl Ethernet {
-    /// A station at the socket `path`, which must not exist, joined to the one at `other`. That one may appear later;
-    /// until then frames are lost. Behind its end, another one there is not heard before this station sends.
+    /// A station at the socket `path`, which must not exist, and is removed with the station; joined to the one at `other`. That
+    /// one may appear later; until then frames are lost. Behind its end, another one there is not heard before this station sends.
     ///
     /// # Errors
     /// The system refuses the socket.
@@ -236,7 +237,8 @@ impl Ethernet {
         let socket = UnixDatagram::bind(path)?;
         socket.set_nonblocking(true)?;
         let station = Station::new(mac, at);
-        Ok(Self { station, socket, other: other.to_owned(), is_connected: false, begin: Instant::now() })
+        let (path, other) = (path.to_owned(), other.to_owned());
+        Ok(Self { station, socket, path, other, is_connected: false, begin: Instant::now() })
     }
 
     /// The way that packets to a peer go.
@@ -282,6 +284,13 @@ impl Ethernet {
             }
             self.station.sent();
         }
+    }
+}
+
+impl Drop for Ethernet {
+    fn drop(&mut self) {
+        // The next adapter of this device has it. An error means that it is gone.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 

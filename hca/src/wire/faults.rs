@@ -24,12 +24,13 @@ impl FromStr for Plan {
 
     /// `seed,loss,repeat,damage,reorder`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Vec<u64> = text.split(',').map_while(|number| number.parse().ok()).collect();
         let wrong = || format!("expected seed,loss,repeat,damage,reorder, got {text:?}");
-        let [seed, rest @ ..] = numbers.as_slice() else { return Err(wrong()) };
-        let rest: Vec<u16> = rest.iter().map_while(|number| u16::try_from(*number).ok()).collect();
-        let [loss, repeat, damage, reorder] = rest[..] else { return Err(wrong()) };
-        Ok(Self { seed: *seed, loss, repeat, damage, reorder })
+        let (seed, rest) = text.split_once(',').ok_or_else(wrong)?;
+        let rest: Result<Vec<u16>, _> = rest.split(',').map(str::parse).collect();
+        match (seed.parse(), rest.as_deref()) {
+            (Ok(seed), Ok(&[loss, repeat, damage, reorder])) => Ok(Self { seed, loss, repeat, damage, reorder }),
+            _ => Err(wrong()),
+        }
     }
 }
 
@@ -115,7 +116,9 @@ mod tests {
             come("1,500,0,0,0".parse().expect("a plan"), 100)
         );
         assert!(
-            ["", "1", "1,2,3,4", "1,2,3,4,5,6", "1,2,3,4,65536", "x"].iter().all(|text| text.parse::<Plan>().is_err())
+            ["", "1", "1,2,3,4", "1,2,3,4,5,6", "1,2,3,4,5,x", "1,2,3,4,5,65536", "1,2,3,4,65536", "x"]
+                .iter()
+                .all(|text| text.parse::<Plan>().is_err())
         );
     }
 }

@@ -188,6 +188,73 @@ fn order_behind_a_crash(left: DeviceState, host_state: HostState) -> ([u32; 3], 
     (found.map(|found| found.slot), order)
 }
 
+/// The device publishes both while the side looks for replies.
+#[test]
+fn the_reply_of_a_fault_does_not_overtake_its_state() {
+    const CALLS: u32 = 20_000;
+    const GIVEN_UP: u32 = u32::MAX;
+    let [near, far] = copies(WINDOW);
+    let (mut host, mut device) = (HostCopy::new(again(&near)), DeviceCopy::new(again(&far)));
+    let layout = offer(&near, Epoch(1));
+    set(&near, word::OPEN_QUEUES, 2);
+    let queue = |window: &Window<Shared>| window.queue(&layout.queue(window, 1).expect("laid out")).expect("inside");
+    let (mut calls, mut message) = (Requester::new(queue(&near), Epoch(1)), Message::default());
+    assert!(host.take(&mut message).expect("an offer"));
+    device.put(&message).expect("sound");
+    set(&far, word::EPOCH_ACK, 1);
+    let (carried, mut order, mut overtaken) = (AtomicU32::new(0), Vec::new(), 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut serves = Responder::new(queue(&far), Epoch(1));
+            let fault = RepHdr::inline(Status::TRAP, 0).with(RepHdr::FAULT);
+            for number in 1..=CALLS {
+                let found = loop {
+                    match serves.next(true) {
+                        Some(found) => break found,
+                        None if carried.load(Ordering::Relaxed) == GIVEN_UP => return,
+                        None => std::thread::yield_now(),
+                    }
+                };
+                set(&far, word::DEVICE_STATE, DeviceState::CRASHED.0);
+                serves.slot(found.slot).publish_reply(fault.0, found.seq);
+                while carried.load(Ordering::Acquire) < number {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut carry = || -> Result<(), Lost> {
+            for number in 1..=CALLS {
+                set(&far, word::DEVICE_STATE, DeviceState::SERVING.0);
+                device.take(&mut message)?;
+                calls.submit_ring(ReqHdr::inline(KEY, 0), &[]);
+                while !host.take(&mut message)? {}
+                device.put(&message)?;
+                order.clear();
+                let mut looks = 0_u32;
+                while order.len() != 2 {
+                    if device.take(&mut message)? {
+                        order.push(matches!(message.body, Body::State(..)));
+                        host.put(&message)?;
+                    }
+                    looks += 1;
+                    match looks {
+                        looks if looks > 1 << 28 => return Err(Lost("expected a reply and a state, got fewer".into())),
+                        looks if looks.is_multiple_of(64) => std::thread::yield_now(),
+                        _ => {}
+                    }
+                }
+                overtaken += u32::from(order != [true, false]);
+                carried.store(number, Ordering::Release);
+            }
+            Ok(())
+        };
+        let done = carry();
+        carried.store(GIVEN_UP, Ordering::Release);
+        done.expect("both are there");
+    });
+    assert_eq!(overtaken, 0, "of {CALLS} replies");
+}
+
 /// Each look finds something in the first stream.
 #[test]
 fn no_queue_pair_waits_for_the_end_of_another() {

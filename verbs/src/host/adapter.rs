@@ -155,8 +155,8 @@ impl Adapter {
         if !is_readable(&self.socket, Some(limit)) {
             return Err(FabricError::Late);
         }
-        match rustix::net::recv(&self.socket, &mut *message, RecvFlags::DONTWAIT) {
-            Ok((bytes, _)) if bytes != 0 => Ok(message.get(..bytes).unwrap_or_default()),
+        match take(&self.socket, message) {
+            Ok(bytes) if bytes != 0 => Ok(message.get(..bytes).unwrap_or_default()),
             _ => Err(FabricError::Lost),
         }
     }
@@ -198,6 +198,16 @@ impl Adapter {
     }
 }
 
+/// Takes a message; of how many bytes.
+fn take(socket: &OwnedFd, message: &mut [u8]) -> Result<usize, Errno> {
+    let mut take = || rustix::net::recv(socket, &mut *message, RecvFlags::DONTWAIT).map(|(bytes, _)| bytes);
+    match take() {
+        // The other end has ended without a look at what it was sent. What it has said is behind that.
+        Err(Errno::CONNRESET) => take(),
+        came => came,
+    }
+}
+
 /// Is there something to read, or the end, within `limit`?
 fn is_readable(fd: impl AsFd, limit: Option<Duration>) -> bool {
     within(limit, |step| {
@@ -229,6 +239,19 @@ fn within(limit: Option<Duration>, mut look: impl FnMut(Option<Duration>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_adapter_has_said_is_found_behind_its_end() {
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .expect("a socket pair");
+        rustix::net::send(&ours, b"a greeting that it does not take", SendFlags::NOSIGNAL).expect("room");
+        rustix::net::send(&theirs, b"why", SendFlags::NOSIGNAL).expect("room");
+        drop(theirs);
+        let mut message = [0; 8];
+        assert_eq!((take(&ours, &mut message), &message[..3]), (Ok(3), &b"why"[..]));
+        assert_eq!(take(&ours, &mut message), Ok(0));
+    }
 
     #[test]
     fn a_limit_is_of_time_in_which_this_program_runs() {

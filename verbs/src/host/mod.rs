@@ -36,6 +36,7 @@ use adapter::{Adapter, Start};
 use hamr::Node;
 use hamr::side::{Closer, Ranges, SideEnds, lock_within};
 use hamr_comm::abi::ids::NodeId;
+#[cfg(feature = "testing")]
 use hamr_comm::abi::window::{Shared, Window};
 use objects::{Ends, Place};
 use std::format;
@@ -65,7 +66,7 @@ pub struct QpPlan {
     pub receives: u32,
     /// Where it takes receive requests, if not from a queue of its own.
     pub srq: Option<SrqId>,
-    /// Of datagrams (UD): the key of those that it takes. It needs no connection.
+    /// Of datagrams (UD): the key of those that it takes. It needs no connection, but an adapter with a wire.
     pub qkey: Option<u32>,
     /// How often it asks a peer that has no receive request again, 0 to 6 times; `None`: without an end.
     pub rnr_retry: Option<u8>,
@@ -174,7 +175,7 @@ impl Fabric {
     /// Makes a queue pair (RC) that can receive once it is connected.
     ///
     /// # Errors
-    /// More than 512 requests; no room; a queue of another adapter; the adapter is lost.
+    /// More than 512 requests; no room; a queue of another adapter; datagrams without a wire; the adapter is lost.
     pub fn queue_pair(&self, plan: &QpPlan) -> Result<QpId, FabricError> {
         self.0.queue_pair(plan, LIMIT)
     }
@@ -244,7 +245,7 @@ impl Fabric {
         self.0.connect(a, b, LIMIT)
     }
 
-    /// Requests to send that the adapter has completed of a queue pair, modulo 2^32.
+    /// Requests to send that the adapter has completed of a queue pair since it was made or reset, modulo 2^32.
     ///
     /// # Errors
     /// It is of another adapter.
@@ -356,7 +357,11 @@ impl Inner {
             // Less than 64, both.
             let (send_cq, receive_cq) = (plan.send_cq.index() as u8, plan.receive_cq.index() as u8);
             let rnr_timer = plan.rnr_timer;
-            let (qp_type, lkey) = plan.qkey.map_or((QpType::RC, 0), |qkey| (QpType::UD, qkey));
+            let (qp_type, lkey) = match plan.qkey {
+                None => (QpType::RC, 0),
+                // Without a wire nothing that it sends would complete.
+                Some(qkey) => ends.address.map(|_| (QpType::UD, qkey)).ok_or(FabricError::NoWire)?,
+            };
             let base = Object { qp_type, lkey, qp_number, srq, rnr_retry, rnr_timer, ..base };
             Ok(Object { log2, receive_log2, receive_off, send_cq, receive_cq, ..base })
         });

@@ -165,6 +165,7 @@ impl Ends {
     pub(super) fn forget(&self, object: &Object, word: u32) -> Result<(), FabricError> {
         let off = object.kind.place(object.index).ok_or(FabricError::Foreign)?;
         self.section.word(off + WORD)?.publish(word);
+        self.notify();
         Ok(())
     }
 
@@ -174,8 +175,13 @@ impl Ends {
             && let Ok(word) = self.section.word(FABRIC_STATE)
         {
             word.publish(FabricState::LOST.0);
-            // Always, so that no fence is needed. An error means that the device is being notified already, or gone.
-            let _ = rustix::net::send(&self.device, &1_u64.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            self.notify();
         }
+    }
+
+    /// Behind what tasks of the device may wait for, which may sleep. Always, so that no fence is needed.
+    fn notify(&self) {
+        // An error means that the device is being notified already, or gone.
+        let _ = rustix::net::send(&self.device, &1_u64.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }

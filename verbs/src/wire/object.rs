@@ -134,6 +134,11 @@ impl Object {
         (generation as u32) << 1
     }
 
+    /// What requests call an address handle: another number in each generation, and never 0.
+    pub const fn handle(&self) -> u32 {
+        (self.generation as u32) << 16 | self.index as u32
+    }
+
     /// The tag of the entries in its rings: 1 to 255.
     pub const fn tag(&self) -> u8 {
         ((self.generation as u32).wrapping_sub(1) % 255 + 1) as u8

@@ -308,6 +308,8 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     let begin = Instant::now();
     std::fs::create_dir_all(folder).map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
     let kernel = packages.kernel().ok_or_else(|| Error::Failed("the kernel's package has no kernel".into()))?;
+    // Before the peer, which does not wait for a build.
+    let own = if plan.has_beside { programs::own_pair(folder)? } else { Vec::new() };
     let mut peer = match plan.other.program()? {
         Some((program, arguments)) => {
             let tools: Vec<String> = plan.tools.iter().map(|tool| tool.told()).collect();
@@ -318,7 +320,6 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     };
     let modules = packages.modules(&MODULES)?;
     let initramfs = folder.join("initramfs");
-    let own = if plan.has_beside { programs::own_pair(folder)? } else { Vec::new() };
     let archive = archive(packages, &modules, &own, script(plan, &modules, peer.as_ref()))?;
     std::fs::write(&initramfs, archive).map_err(|e| Error::Failed(format!("{}: {e}", initramfs.display())))?;
     let mut arguments: Vec<String> = ARGUMENTS.map(String::from).into();

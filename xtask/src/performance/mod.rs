@@ -58,6 +58,10 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
             Ok(count) if count > 0 => Some(count),
             _ => return Err(Error::unknown(count, "a number of launches")),
         },
+        [flag] if flag == "--launches" => return Err(Error::Usage("`--launches` expects a number of launches".into())),
+        [first, .., more] if ["--redraw", "--others", "--launches"].contains(&&**first) => {
+            return Err(Error::unknown(more, &format!("nothing more behind `{first}`")));
+        }
         [other, ..] => return Err(Error::unknown(other, "--launches N, --redraw, --others or nothing")),
     };
     let data = match launches {
@@ -188,4 +192,26 @@ fn sizes(data: &mut Data) -> Result<(), Error> {
         data.add_size(&row);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_arguments_are_refused_before_anything_is_measured() {
+        for (wrong, says) in [
+            (&["--launches"][..], "expects a number"),
+            (&["--launches", "0"], "`0`"),
+            (&["--others", "--launches", "1"], "`1` is not known here, expected nothing more behind `--others`"),
+            (&["--redraw", "x"], "`x`"),
+            (&["x"], "`x`"),
+        ] {
+            let arguments: Vec<String> = wrong.iter().map(|&word| word.to_owned()).collect();
+            match task(&arguments) {
+                Err(Error::Usage(why)) => assert!(why.contains(says) && !why.contains('\n'), "{wrong:?}: {why}"),
+                other => panic!("{wrong:?}: {other:?}"),
+            }
+        }
+    }
 }

@@ -214,6 +214,9 @@ fn packets_go_from_socket_to_socket() {
     }
     assert!(full, "the socket's queue was full once");
     assert!(came.len() >= 100 && came.iter().all(|(from, len, _)| (*from, *len) == (route, 4096 + OVERHEAD)));
+    // The device begins again.
+    drop(ours);
+    Ethernet::bind(&a, &b, OURS.0, OURS.1).expect("the next one has its place");
     let _ = std::fs::remove_dir_all(&folder);
 }
 

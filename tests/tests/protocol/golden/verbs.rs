@@ -82,7 +82,7 @@ fn verbs() {
         head: SendEntry::head(Opcode::SEND, SendEntry::SIGNALED | SendEntry::INLINE, 0),
         // Number of the queue pair, key; address handle.
         remote: 0x4142_4344_0001_0203,
-        rkey: 7,
+        rkey: handle.handle(),
         ..inline
     };
     let receive = ReceiveEntry { sges: 2, id, sge: parts, word: first, ..ReceiveEntry::new_zeroed() };
