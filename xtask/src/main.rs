@@ -114,7 +114,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "paper-figures",
-        about: "model the figures of the papers on HAM, write docs/papers.md: [--check]",
+        about: "model the figures of the papers on HAM, write docs/papers.md: [--check | --measure]",
         run: Run::Task(performance::paper::task),
     },
     Task {

@@ -92,18 +92,17 @@ pub(crate) enum Behind {
     Reports,
 }
 
-/// Bytes of each first step: the version, bytes of a message's cycle and of a cache line, the code of the path's MTU.
+/// Bytes of each first step: the version, bytes of a message's cycle and of a cache line.
 const VERSION: &[u8; 16] = b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
 const CYCLE: [u8; 4] = 4096_u32.to_be_bytes();
 const CACHE_LINE: [u8; 4] = 64_u32.to_be_bytes();
-const MTU_1024: &[u8; 2] = b"3\0";
 pub(crate) const DONE: &[u8; 5] = b"done\0";
 /// Numbers of a client's figures.
 const REPORTS: usize = 5;
 
 impl Perftest {
-    /// The steps before keys.
-    pub(crate) fn begin(meeting: &Meeting, role: Role) -> Result<Talk, Failed> {
+    /// The steps before keys, of a path with so many bytes in a packet.
+    pub(crate) fn begin(meeting: &Meeting, role: Role, mtu: u16) -> Result<Talk, Failed> {
         let (mut talk, version) = meeting.begin(role, VERSION)?;
         talk.answer(VERSION)?;
         if version != VERSION {
@@ -111,9 +110,12 @@ impl Perftest {
         }
         talk.trade(&CYCLE)?;
         talk.trade(&CACHE_LINE)?;
-        let mtu = talk.trade(MTU_1024)?;
-        if mtu != MTU_1024 {
-            return Err(format!("expected packets of 1024 bytes (3), got {:?}", String::from_utf8_lossy(&mtu)).into());
+        // 1 for 256 bytes, 5 for 4096.
+        let code = format!("{}\0", mtu.max(256).ilog2() - 7);
+        let theirs = talk.trade(code.as_bytes())?;
+        if theirs != code.as_bytes() {
+            let theirs = String::from_utf8_lossy(&theirs);
+            return Err(format!("expected packets of {mtu} bytes ({code:?}), got {theirs:?}").into());
         }
         Ok(talk)
     }

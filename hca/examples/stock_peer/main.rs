@@ -4,7 +4,7 @@
 //!
 //! ```console
 //! $ stock_peer --frames SOCKET --guest SOCKET --mac MAC --address IPV4 --listen ADDRESS:PORT --connect ADDRESS:PORT \
-//!       --tools NAME:COUNT:BYTES,... --roles server,client [--device DEVICE] \
+//!       --tools NAME:COUNT:BYTES:MTU,... --roles server,client [--device DEVICE] \
 //!       [--faults SEED,LOSS,REPEAT,DAMAGE,REORDER]
 //! ```
 
@@ -69,7 +69,7 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
         other: get("--guest")?.into(),
         mac: mac?.try_into().map_err(|_| "expected a MAC of six bytes")?,
         address: get("--address")?.parse()?,
-        mtu: 1024,
+        mtu: 4096,
         faults,
     };
     let options = Options { verbs: SECTION, start_deadline: Duration::from_secs(60), ..Options::default() };
@@ -86,19 +86,19 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
         let role = [Role::Client, Role::Server].into_iter().find(|known| exchange::name(*known) == role);
         let role = role.ok_or("expected the roles client and server")?;
         for tool in get("--tools")?.split(',') {
-            let [name, count, bytes] = tool.split(':').collect::<Vec<_>>()[..] else {
-                return Err(format!("expected NAME:COUNT:BYTES, got {tool:?}").into());
+            let [name, count, bytes, mtu] = tool.split(':').collect::<Vec<_>>()[..] else {
+                return Err(format!("expected NAME:COUNT:BYTES:MTU, got {tool:?}").into());
             };
-            let size = Size { count: count.parse()?, bytes: bytes.parse()? };
+            let size = Size { count: count.parse()?, bytes: bytes.parse()?, mtu: mtu.parse()? };
             match peer.play(name, role, size) {
                 Ok((said, took)) => {
                     let each = took.map(|took| took.as_secs_f64() * 1e6 / size.count.max(1) as f64);
                     let each = each.map(|each| format!(", {each:.0} us each")).unwrap_or_default();
-                    println!("{name} {}: {count} of {bytes} bytes{each}; {said}", exchange::name(role));
+                    println!("{name} {mtu} {}: {count} of {bytes} bytes{each}; {said}", exchange::name(role));
                 }
                 Err(why) => {
                     all = false;
-                    println!("{name} {}: FAILED: {why}", exchange::name(role));
+                    println!("{name} {mtu} {}: FAILED: {why}", exchange::name(role));
                 }
             }
         }
@@ -111,6 +111,8 @@ fn run(arguments: &[String]) -> Result<bool, Failed> {
 struct Size {
     count: u64,
     bytes: u32,
+    /// Of a packet at most.
+    mtu: u16,
 }
 
 /// A device with its adapter, as the end of tools.
@@ -185,7 +187,8 @@ impl Peer<'_> {
             Some(Target { address, qp_number: end.qp_number, qkey: QKEY })
         } else {
             let mut both = queues.qps.iter().zip(&ends);
-            both.try_for_each(|(qp, end)| self.fabric.connect_remote(*qp, end, &self.path))?;
+            let path = Path { mtu: size.mtu, ..self.path };
+            both.try_for_each(|(qp, end)| self.fabric.connect_remote(*qp, end, &path))?;
             None
         };
         talk.answer(own.as_bytes())?;
@@ -207,9 +210,9 @@ impl Peer<'_> {
         let load = self.load(queues, qp, size);
         let (at, endpoint) = (load.incoming(), self.fabric.endpoint(qp)?);
         let own = Keys { endpoint, memory: self.region.remote(at), reads: READS };
-        let mut talk = Perftest::begin(&self.meeting, role)?;
+        let mut talk = Perftest::begin(&self.meeting, role, size.mtu)?;
         let Keys { endpoint, memory, .. } = own.trade(&mut talk)?;
-        self.fabric.connect_remote(qp, &endpoint, &self.path)?;
+        self.fabric.connect_remote(qp, &endpoint, &Path { mtu: size.mtu, ..self.path })?;
         for _ in 1..steps.before {
             own.trade(&mut talk)?;
         }
@@ -249,7 +252,7 @@ impl Peer<'_> {
         }
     }
 
-    fn load(&self, queues: &Queues, qp: QpId, Size { count, bytes }: Size) -> Load {
+    fn load(&self, queues: &Queues, qp: QpId, Size { count, bytes, .. }: Size) -> Load {
         Load { qp, cq: queues.cq, region: self.region.id(), count, bytes }
     }
 

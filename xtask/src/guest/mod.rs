@@ -14,6 +14,7 @@ mod programs;
 pub(crate) mod rdma;
 mod script;
 mod server;
+mod tools;
 
 use crate::machines::{MACHINES, can_run, device};
 use crate::metadata::Metadata;

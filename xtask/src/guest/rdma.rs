@@ -10,6 +10,7 @@ use super::machine::{Guest, Pc};
 use super::packages::{self, Packages};
 use super::peer::{self, Peer};
 use super::script::{self, Script};
+use super::tools::{Figure, PINGPONG, TOOLS, Tool, select, tool};
 use super::{FOLDERS, libraries, programs, told, watch};
 use crate::Error;
 use crate::machines::can_start;
@@ -24,72 +25,6 @@ use std::time::{Duration, Instant};
 const BOOT: Duration = Duration::from_secs(60);
 /// Seconds for one tool.
 const TOOL: u64 = 30;
-
-/// A stock tool.
-struct Tool {
-    name: &'static str,
-    arguments: &'static str,
-    /// Of a message.
-    bytes: u32,
-    /// Where its output has a number that tells how fast it was.
-    figure: Figure,
-}
-
-#[derive(Clone, Copy)]
-enum Figure {
-    /// `… = 322.10 usec/iter`
-    Iteration,
-    /// `… to 127.0.0.1 and back: 322.10 µs each, …`
-    There,
-    /// A column of perftest's last row, from 0, and its unit.
-    Column(usize, &'static str),
-}
-
-const LATENCY: Figure = Figure::Column(4, "us, typical");
-const BANDWIDTH: Figure = Figure::Column(3, "MB/s, average");
-
-/// With `-e` a tool sleeps until a completion: one that polls starves the guest's adapter. GID 1 is the IPv4 address.
-const PINGPONG: &str = "-e -g 1";
-/// A busy machine's clock has no steady rate, which `-F` allows.
-const PERFTEST: &str = "-F -x 1";
-/// Messages, or round trips.
-const ITERATIONS: u32 = 200;
-
-const fn tool(name: &'static str, arguments: &'static str, bytes: u32, figure: Figure) -> Tool {
-    Tool { name, arguments, bytes, figure }
-}
-
-const TOOLS: [Tool; 10] = [
-    tool("ibv_rc_pingpong", PINGPONG, 4096, Figure::Iteration),
-    // A datagram is one packet, and a link of 1500 bytes carries 1024 of a message.
-    tool("ibv_ud_pingpong", PINGPONG, 1000, Figure::Iteration),
-    tool("ibv_srq_pingpong", PINGPONG, 4096, Figure::Iteration),
-    tool("ib_write_lat", PERFTEST, 2, LATENCY),
-    tool("ib_read_lat", PERFTEST, 2, LATENCY),
-    tool("ib_atomic_lat", PERFTEST, 8, LATENCY),
-    tool("ib_send_lat", PERFTEST, 2, LATENCY),
-    tool("ib_send_bw", PERFTEST, 65536, BANDWIDTH),
-    tool("ib_write_bw", PERFTEST, 65536, BANDWIDTH),
-    tool("ib_read_bw", PERFTEST, 65536, BANDWIDTH),
-];
-
-impl Tool {
-    /// Its command line with an adapter of the guest.
-    fn command(&self, adapter: &str) -> String {
-        let Self { name, arguments, bytes, .. } = self;
-        format!("{name} -d {adapter} {arguments} -n {ITERATIONS} -s {bytes}")
-    }
-
-    /// Nothing sends its messages again.
-    fn is_datagrams(&self) -> bool {
-        self.name == "ibv_ud_pingpong"
-    }
-
-    /// How a peer is told of it.
-    fn told(&self) -> String {
-        format!("{}:{ITERATIONS}:{}", self.name, self.bytes)
-    }
-}
 
 /// The tools of the step of `cargo xtask test`.
 const SHORT: [&str; 3] = ["ibv_rc_pingpong", "ib_write_lat", "ib_atomic_lat"];
@@ -281,12 +216,6 @@ impl Other {
     }
 }
 
-fn select(wanted: &str) -> Result<Vec<&'static Tool>, Error> {
-    let names = || TOOLS.map(|tool| tool.name).join(", ");
-    let find = |name: &str| TOOLS.iter().find(|tool| tool.name == name);
-    wanted.split(',').map(|name| find(name).ok_or_else(|| Error::unknown(name, &names()))).collect()
-}
-
 fn run(metadata: &Metadata, plan: &Plan) -> Outcome {
     let needs = if plan.other == Other::Nothing { hamr_qemu::MINIMUM } else { peer::QEMU };
     if let Err(outcome) = can_start(&Machine::X86_64, needs) {
@@ -341,12 +270,28 @@ fn guest(folder: &Path, packages: &Packages, plan: &Plan, kept: &Path) -> Result
     let watched = watch("rdma", &mut guest, react);
     drop(guest);
     print(&rows, plan, peer.as_ref());
-    let judged = watched.and_then(|()| peer.as_mut().map_or(Ok(()), Peer::end));
+    let ended = watched.and_then(|()| peer.as_mut().map_or(Ok(()), Peer::end));
+    let judged = ended.and_then(|()| peer.as_ref().map_or(Ok(()), |peer| check_packets(plan, peer)));
     let capture = judged.is_err().then(|| peer.as_ref().and_then(|peer| peer.keep(kept))).flatten();
     if let (Err(why), Some(capture)) = (&judged, capture) {
         return Err(Error::Failed(format!("{why}; the guest's packets: {}", capture.display())));
     }
     judged.map(|()| format!("{} tools, {:.1} s", plan.tools.len(), begin.elapsed().as_secs_f64()))
+}
+
+/// Were packets as long as they were to be, both ways? No tool says so.
+fn check_packets(plan: &Plan, peer: &Peer) -> Result<(), Error> {
+    let Some(mtu) = plan.tools.iter().filter(|tool| tool.has_long_sends()).map(|tool| tool.mtu).max() else {
+        return Ok(());
+    };
+    let [theirs, ours] = peer.longest_sends()?;
+    println!("the longest packets of messages: {theirs} bytes from the guest, {ours} bytes from the peer");
+    if [theirs, ours] == [usize::from(mtu); 2] {
+        return Ok(());
+    }
+    Err(Error::Failed(format!(
+        "expected packets of {mtu} bytes both ways, got {theirs} from the guest, {ours} from the peer"
+    )))
 }
 
 /// Two processors: a tool that polls would leave none to the adapter.
@@ -372,17 +317,13 @@ fn script(plan: &Plan, modules: &[(String, PathBuf)], peer: Option<&Peer>) -> St
                 (Role::Server, Some(_)) => format!("timeout {TOOL} {}", tool.command("rxe_eth0")),
                 _ => format!("both {TOOL} {}", tool.command("rxe_lo")),
             };
-            script.check(&title(tool.name, *role), 0, "", &command);
+            script.check(&tool.title(role.name()), 0, "", &command);
         }
     }
     for (tool, command) in beside_commands().into_iter().filter(|_| plan.has_beside) {
-        script.check(&title(tool.name, Role::Both), 0, "", &command);
+        script.check(&tool.title(Role::Both.name()), 0, "", &command);
     }
     script.finish()
-}
-
-fn title(tool: &str, role: Role) -> String {
-    format!("{tool} {}", role.name())
 }
 
 fn archive(
@@ -438,45 +379,18 @@ impl Row {
 
 fn print(rows: &[Row], plan: &Plan, peer: Option<&Peer>) {
     println!();
-    println!("{:<18} {:<7} {:<7} {:>8} {:>10}", "tool", "guest", "result", "seconds", "figure");
+    println!("{:<18} {:<7} {:>6} {:<7} {:>8} {:>10}", "tool", "guest", "packet", "result", "seconds", "figure");
     let beside = beside_commands().map(|(tool, _)| (tool, Role::Both));
     let of_tools = plan.roles.iter().flat_map(|role| plan.tools.iter().map(|tool| (*tool, *role)));
     for (tool, role) in of_tools.chain(beside.into_iter().filter(|_| plan.has_beside)) {
-        let row = rows.iter().find(|row| row.name == title(tool.name, role));
+        let row = rows.iter().find(|row| row.name == tool.title(role.name()));
         let result = row.map_or("not run", Row::result);
         let seconds = row.map_or(0.0, |row| (row.end - row.begin).as_secs_f64());
         let figure = row.and_then(|row| tool.figure.find(&row.lines));
         // A server that does nothing prints none.
-        let figure = figure.or_else(|| peer.and_then(|peer| peer.figure(tool.name, role.of_peer()?)));
+        let figure = figure.or_else(|| peer.and_then(|peer| peer.figure(&tool.title(role.of_peer()?))));
         let figure = figure.unwrap_or_default();
-        println!("{:<18} {:<7} {result:<7} {seconds:>8.1} {figure}", tool.name, role.name());
-    }
-}
-
-impl Figure {
-    /// The figure in a tool's output.
-    fn find(self, lines: &[String]) -> Option<String> {
-        match self {
-            Self::Iteration => lines.iter().rev().find_map(|line| {
-                let number = line.strip_suffix(" usec/iter")?.rsplit(' ').next()?;
-                Some(format!("{number:>10} us an iteration"))
-            }),
-            Self::There => lines.iter().rev().find_map(|line| {
-                let number = line.split_once(" and back: ")?.1.split(' ').next()?;
-                Some(format!("{number:>10} us an iteration"))
-            }),
-            Self::Column(column, unit) => lines.iter().rev().find_map(|line| {
-                let row: Vec<&str> = line.split_whitespace().collect();
-                let row: Option<Vec<f64>> = row.iter().map(|word| word.parse().ok()).collect();
-                // On a busy machine perftest may fail to find its clock's rate, and then prints `inf` or zero.
-                let number = row?.get(column).copied()?;
-                Some(if number.is_finite() && number > 0.0 {
-                    format!("{number:>10.2} {unit}")
-                } else {
-                    format!("{:>10}", "no clock")
-                })
-            }),
-        }
+        println!("{:<18} {:<7} {:>6} {result:<7} {seconds:>8.1} {figure}", tool.name, role.name(), tool.mtu);
     }
 }
 
@@ -493,7 +407,8 @@ mod tests {
         let all = plan(&[]).expect("no argument");
         assert_eq!((all.tools.len(), &*all.roles), (TOOLS.len(), &[Role::Both][..]));
         let some = plan(&["--only", "ib_send_bw,ibv_rc_pingpong", "--peer", "a b"]).expect("known");
-        assert_eq!(some.tools.iter().map(|tool| tool.name).collect::<Vec<_>>(), ["ib_send_bw", "ibv_rc_pingpong"]);
+        let chosen: Vec<_> = some.tools.iter().map(|tool| tool.title("both")).collect();
+        assert_eq!(chosen, ["ib_send_bw 1024 both", "ibv_rc_pingpong 1024 both", "ibv_rc_pingpong 4096 both"]);
         let some_has_beside = some.has_beside;
         assert_eq!(
             (some.other, some.roles),
@@ -534,31 +449,12 @@ mod tests {
         let shell = std::process::Command::new("sh").args(["-n", "-c", &text]).status().expect("a shell");
         assert!(shell.success());
         let (_, port) = peer.info();
-        let both = "both 30 ib_send_bw -d rxe_lo -F -x 1 -n 200 -s 65536".to_owned();
-        let client = format!("timeout 30 ib_send_bw -d rxe_eth0 -F -x 1 -n 200 -s 65536 -p {port} 10.0.2.2");
-        let server = "timeout 30 ib_send_bw -d rxe_eth0 -F -x 1 -n 200 -s 65536".to_owned();
+        let both = "both 30 ib_send_bw -d rxe_lo -F -x 1 -m 1024 -n 200 -s 65536".to_owned();
+        let client = format!("timeout 30 ib_send_bw -d rxe_eth0 -F -x 1 -m 1024 -n 200 -s 65536 -p {port} 10.0.2.2");
+        let server = "timeout 30 ib_send_bw -d rxe_eth0 -F -x 1 -m 1024 -n 200 -s 65536".to_owned();
         for line in [both, client, server] {
             assert!(text.lines().any(|found| found.ends_with(&format!("'' {line}"))), "{line}");
         }
         assert_eq!(text.lines().filter(|line| line.starts_with("check 'ib")).count(), 3 * TOOLS.len());
-    }
-
-    #[test]
-    fn figures_are_what_the_tools_print() {
-        let find = |figure: Figure, text: &str| figure.find(&text.lines().map(str::to_owned).collect::<Vec<_>>());
-        let pingpong = "1638400 bytes in 0.06 seconds = 203.46 Mbit/sec\n200 iters in 0.06 seconds = 322.10 usec/iter";
-        assert_eq!(find(Figure::Iteration, pingpong).as_deref(), Some("    322.10 us an iteration"));
-        let ours = "2000 messages of 8 bytes to 127.0.0.3 and back: 97.31 µs each, 48.66 µs one way";
-        assert_eq!(find(Figure::There, ours).as_deref(), Some("     97.31 us an iteration"));
-        let latency = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n \
-                       2       200          51.01          92.50        79.04  80.62\n---";
-        assert_eq!(find(LATENCY, latency).as_deref(), Some("     79.04 us, typical"));
-        let bandwidth = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n \
-                         65536      200              60.10              58.27                0.000932";
-        assert_eq!(find(BANDWIDTH, bandwidth).as_deref(), Some("     58.27 MB/s, average"));
-        assert_eq!(find(LATENCY, "8 200 inf inf inf inf -nan inf inf").as_deref(), Some("  no clock"));
-        assert_eq!(find(BANDWIDTH, "65536 200 0.00 0.00 0.000000").as_deref(), Some("  no clock"));
-        assert_eq!(find(LATENCY, "1 2"), None);
-        assert_eq!(find(Figure::Iteration, "no route"), None);
     }
 }

@@ -1,5 +1,5 @@
-//! What was measured, as it is kept in `docs/performance/data.json`: of each row the value of every
-//! launch, so that the page can be made again without measuring.
+//! What was measured, as it is kept in `docs/performance/data.json` and `docs/papers/dcfa.json`: of each row the value of
+//! every launch, so that the page can be made again without measuring.
 
 use super::rivals::Value as RivalValue;
 use crate::Error;
@@ -73,6 +73,17 @@ impl Data {
                 self.0["machine"][field] = row[field].clone();
             }
         }
+    }
+
+    /// Notes the day, and the machine's load before a launch.
+    pub(super) fn add_load(&mut self, day: &str, load: f64) {
+        self.0["machine"]["day"] = day.into();
+        list(&mut self.0["machine"], "loads").push(load.into());
+    }
+
+    /// The loads before each launch.
+    pub(super) fn loads(&self) -> impl Iterator<Item = f64> {
+        numbers(&self.0["machine"]["loads"]).into_iter()
     }
 
     fn add_row(&mut self, name: &str, row: &Value) {

@@ -285,7 +285,7 @@ fn summary(data: &Data) -> String {
 }
 
 /// Breaks a paragraph into lines; `indent` begins all but the first.
-fn wrapped(text: &str, indent: &str) -> String {
+pub(super) fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         match lines.last_mut() {

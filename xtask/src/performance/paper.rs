@@ -1,5 +1,7 @@
-//! `cargo xtask paper-figures`: the figures of the papers on HAM, their numbers beside modelled ones, in `docs/papers.md`. Nothing is
-//! measured, so the page is the same on every machine; a step of the tests compares it.
+//! `cargo xtask paper-figures`: the figures of the papers on HAM, their numbers beside modelled ones, in `docs/papers.md`. What is measured
+//! (`dcfa`) is kept in a file, so the page is the same on every machine; a step of the tests compares it.
+
+mod dcfa;
 
 use super::page::fill_by;
 use super::svg::{Chart, Panel, Scale, Series, Style};
@@ -61,20 +63,6 @@ const MOST: [(&str, [f64; 2], [&str; 2]); 3] = [
     ("words: LHM, SHM", [0.01, 0.06], ["to LHM", "from SHM"]),
 ];
 
-/// Figure 5 of paper 002, a ratio: the points that its text has.
-const DCFA: [(&str, u64, &str, f64, &str); 4] = [
-    ("send and receive", 128, "dcfa send", 1.50, "the highest: fitted"),
-    ("send and receive", 128 << 10, "dcfa send", 1.00, "a cost per message is lost in a long one"),
-    ("RDMA write", 64, "dcfa write", 2.22, "the highest: fitted"),
-    (
-        "RDMA write",
-        4 << 10,
-        "dcfa write",
-        1.00,
-        "no cost that is added to each message is gone at 4 KiB; we guess that the host had a faster way for short ones",
-    ),
-];
-
 impl Numbers {
     /// Runs the protocols.
     fn counted() -> Result<Self, Error> {
@@ -108,21 +96,24 @@ impl Numbers {
     }
 }
 
-/// Draws; with `--check` compares with what is there.
+/// Draws; with `--check` compares with what is there, with `--measure` measures before.
 pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
     match arguments {
-        [] => {
-            for (path, text) in files()? {
-                let fail = |e| Error::Failed(format!("{}: {e}", path.display()));
-                std::fs::create_dir_all(crate::root().join(FOLDER)).map_err(fail)?;
-                std::fs::write(&path, text).map_err(fail)?;
-                println!("wrote {}", path.display());
-            }
-            Ok(())
-        }
+        [] => draw(),
         [flag] if flag == "--check" => check(),
-        [other, ..] => Err(Error::unknown(other, "--check or nothing")),
+        [flag] if flag == "--measure" => dcfa::measure().and_then(|()| draw()),
+        [other, ..] => Err(Error::unknown(other, "--check, --measure or nothing")),
     }
+}
+
+fn draw() -> Result<(), Error> {
+    for (path, text) in files()? {
+        let fail = |e| Error::Failed(format!("{}: {e}", path.display()));
+        std::fs::create_dir_all(crate::root().join(FOLDER)).map_err(fail)?;
+        std::fs::write(&path, text).map_err(fail)?;
+        println!("wrote {}", path.display());
+    }
+    Ok(())
 }
 
 /// Fails when a file is not what the protocols take now.
@@ -139,7 +130,7 @@ pub(crate) fn check() -> Result<(), Error> {
 }
 
 fn files() -> Result<Vec<(PathBuf, String)>, Error> {
-    let numbers = Numbers::counted()?;
+    let (numbers, kept) = (Numbers::counted()?, dcfa::kept()?);
     let path = crate::root().join(PAGE);
     let text = std::fs::read_to_string(&path).map_err(|e| Error::Failed(format!("{PAGE}: {e}")))?;
     let parts = [
@@ -148,8 +139,9 @@ fn files() -> Result<Vec<(PathBuf, String)>, Error> {
         ("most", most(&numbers)),
         ("call", bars_table(&CALL, &numbers)),
         ("overheads", overheads(&numbers)),
-        ("dcfa", dcfa(&numbers)),
-        ("asked", asked(&numbers)),
+        ("dcfa", dcfa::points(&numbers, &kept)),
+        ("measured", dcfa::measured(&kept)),
+        ("asked", dcfa::asked(&numbers, &kept)),
     ];
     for (name, _) in &parts {
         if !text.contains(&format!("<!-- begin {name} -->\n")) {
@@ -162,7 +154,7 @@ fn files() -> Result<Vec<(PathBuf, String)>, Error> {
         ("offload.svg", bars("An empty offload to a Vector Engine", &OFFLOAD, &numbers)),
         ("transfers.svg", curves(&numbers)),
         ("call.svg", bars("An empty call on a Xeon Phi", &CALL, &numbers)),
-        ("dcfa.svg", dcfa_curves(&numbers)),
+        ("dcfa.svg", dcfa::curves(&numbers, &kept)),
     ];
     let drawn = charts.into_iter().map(|(name, chart)| (folder.join(name), chart.draw()));
     Ok(drawn.chain([(path, page)]).collect())
@@ -242,63 +234,6 @@ fn overheads(numbers: &Numbers) -> String {
         );
     }
     text
-}
-
-fn dcfa(numbers: &Numbers) -> String {
-    let mut text =
-        String::from("| device ÷ host | bytes | paper | model | difference | |\n|---|---|---|---|---|---|\n");
-    for (what, bytes, name, paper, why) in DCFA {
-        let Some(Number { value, done, .. }) = numbers.all(name).find(|number| number.bytes == bytes) else { continue };
-        let (size, differs) = (size(bytes as f64), beside(paper, *value));
-        let _ = writeln!(text, "| {what} | {size} | {paper:.2} | {value:.2} | {differs} | {done}: {why} |");
-    }
-    text
-}
-
-fn asked(numbers: &Numbers) -> String {
-    const SIZES: [u64; 4] = [4, 1 << 10, 16 << 10, 1 << 20];
-    let mut text = String::from("| host asked ÷ device |");
-    let heads = SIZES.map(|bytes| format!(" {} |", size(bytes as f64))).concat();
-    let _ = writeln!(text, "{heads}\n|---|---|---|---|---|");
-    for (what, name) in [("send and receive", "asked send"), ("RDMA write", "asked write")] {
-        let values = numbers.all(name).filter(|number| SIZES.contains(&number.bytes));
-        let cells: String = values.map(|number| format!(" {:.2} |", number.value)).collect();
-        let _ = writeln!(text, "| {what} |{cells}");
-    }
-    text
-}
-
-fn dcfa_curves(numbers: &Numbers) -> Chart {
-    let line = |label: &str, name: &str, color| Series {
-        name: label.into(),
-        color,
-        style: Style::Line,
-        points: numbers.curve(name),
-    };
-    let said = |name: &str, color| Series {
-        name: "as the paper says".into(),
-        color,
-        style: Style::Line,
-        points: DCFA.iter().filter(|point| point.2 == name).map(|point| (point.1 as f64, point.3)).collect(),
-    };
-    let panel = |title: &str, name: &str, asked: &str| Panel {
-        title: title.into(),
-        series: vec![
-            said(name, COLORS[0]),
-            line("device ÷ host", name, COLORS[1]),
-            line("host asked ÷ device", asked, COLORS[2]),
-        ],
-    };
-    let sizes = [2, 7, 12, 17, 20].map(|bits| f64::from(1u32 << bits));
-    Chart {
-        x: ("bytes".into(), Scale::log(3.0, 1.3e6)),
-        y: ("times as long".into(), Scale::linear(0.0, 2.5)),
-        x_ticks: sizes.map(|bytes| (bytes, size(bytes))).into(),
-        panels: vec![
-            panel("send and receive", "dcfa send", "asked send"),
-            panel("RDMA write", "dcfa write", "asked write"),
-        ],
-    }
 }
 
 /// A bar's name below it, where there is little room.
