@@ -94,8 +94,9 @@ fn messages_leave_before_a_call() {
     const BYTES: usize = 508;
     let mut bench = Bench::with(Plan { host_chunk: 512, ..PLAN }, feature::HOST_CALLS);
     let (.., ticket) = bench.start(|task| {
-        let mut sum = task.sync(HOST, plus::with(0, 0))?;
-        for i in 0..7 {
+        // The reply to the first one is late, so the second one is left to the serve loop.
+        let mut sum = calls(task, 2)?;
+        for i in 0..6 {
             task.send(HOST, echo::with(Bytes::from_iter([i; BYTES])))?;
             sum += task.sync(HOST, plus::with(1, 0))?;
         }
@@ -106,7 +107,7 @@ fn messages_leave_before_a_call() {
     bench.value(1, &first, 1);
     bench.rounds();
     assert_eq!(bench.outcome(ticket).map(|o| (o.0, o.1)), Some((Status::OK, 8)));
-    for i in 0..7 {
+    for i in 0..6 {
         let message = bench.request(0).expect("sent");
         assert_eq!(message.args[4..], [i; BYTES]);
     }
