@@ -2,11 +2,12 @@
 //!
 //! Hosted images only: a bare-metal task may be abandoned at any instruction, and here it changes queues.
 
-use super::super::Found;
 use super::super::activity::Activity;
 use super::super::task_slot::TaskCalls;
+use super::super::{Found, Tasks};
+use super::Poller;
 use super::calls::Calls;
-use crate::task::wait::Message;
+use crate::task::wait::{Message, Wait};
 use crate::task::{Answer, DirectCalls};
 use hamr_shared_abi::sync::Order;
 
@@ -83,6 +84,19 @@ impl<K, F: Order> DirectCalls for Direct<'_, K, F> {
         let handle = self.own.free()?;
         self.own.put(handle, call);
         Some(Err(handle))
+    }
+}
+
+impl<K: Clone, F: Order> Poller<'_, K, F> {
+    /// The task in this place is the only one, and waits for a reply: does that come at once?
+    pub(super) fn reply_is_near(&mut self, index: usize) -> bool {
+        let Tasks { slots, live, .. } = &mut self.dispatcher.tasks;
+        let Some(slot) = slots.get_mut(index).filter(|_| *live == 1) else { return false };
+        let Wait::Reply { call, .. } = slot.wait else { return false };
+        let Some(call) = slot.calls.get_mut(call).filter(|_| self.near.take()) else { return false };
+        let came = self.calls.comes_within(index, call, self.extra_polls);
+        came.into_iter().for_each(|came| self.near.note(came));
+        came == Some(true)
     }
 }
 

@@ -255,18 +255,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         has_begun
     }
 
-    /// The task in this place is the only one, and waits for a reply: does that come at once?
-    #[cfg(feature = "world")]
-    fn reply_is_near(&mut self, index: usize) -> bool {
-        let Tasks { slots, live, .. } = &mut self.dispatcher.tasks;
-        let Some(slot) = slots.get_mut(index).filter(|_| *live == 1) else { return false };
-        let Wait::Reply { call, .. } = slot.wait else { return false };
-        let Some(call) = slot.calls.get_mut(call).filter(|_| self.near.take()) else { return false };
-        let came = self.calls.comes_within(index, call, self.extra_polls);
-        came.into_iter().for_each(|came| self.near.note(came));
-        came == Some(true)
-    }
-
     /// Finds the tasks whose time has come, or whose call was cancelled, and places whose last calls have
     /// replies. Returns the time at which to
     /// look again, `now` when a task is ready.
