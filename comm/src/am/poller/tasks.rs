@@ -340,10 +340,13 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let state = CallState::new(dispatcher.node, ext.micros());
                 #[cfg(feature = "claims")]
                 let state = state.in_place(index);
-                // One that is alone makes its calls itself. A host serves them once it knows the task's place.
+                // One that is alone, and goes on behind a call, makes the next ones itself. A host serves them: it knows the
+                // task's place by then.
                 #[cfg(feature = "world")]
-                let is_alone =
-                    cfg!(not(hamr_bare)) && !is_first && dispatcher.tasks.live == 1 && slot.deadline == u64::MAX;
+                let is_alone = cfg!(not(hamr_bare))
+                    && matches!(slot.wait, Wait::Reply { .. })
+                    && dispatcher.tasks.live == 1
+                    && slot.deadline == u64::MAX;
                 #[cfg(feature = "world")]
                 let mut direct = is_alone.then(|| Direct {
                     calls: &mut self.calls,
