@@ -2,7 +2,8 @@
 //!
 //! The private position decides what was taken. The device stores it for the adapter behind each completion, and where it finds
 //! none, so that an end between the two is made good; a host makes the ring longer than the completions that may wait by the
-//! one of such an end. The number has the queue's tag: a handle that is kept over the next queue's making says nothing of that. Everything else that a completion changes is absolute, so it may be taken in twice.
+//! one of such an end. The number has the queue's tag: a handle that is kept over the next queue's making says nothing of that.
+//! Everything else that a completion changes is absolute, so it may be taken in twice.
 
 use crate::error::VerbsError;
 use crate::ids::CqId;
@@ -106,8 +107,11 @@ impl<M: Memory> CompletionQueue<'_, M> {
         self.verbs.memory.found_nothing();
         let place = Kind::COMPLETION_QUEUE.place(self.index).ok_or(VerbsError::Stale)?;
         self.verbs.check_live(place, self.generation)?;
-        // What a poll has taken that was ended before it said so.
-        self.verbs.memory.publish(word_of(CQ_CI, self.index), self.ring.taken(x))?;
+        // What a poll has taken that was ended before it said so. Stored only then: the adapter reads the line.
+        let (at, taken) = (word_of(CQ_CI, self.index), self.ring.taken(x));
+        if self.verbs.memory.observe(at)? != taken {
+            self.verbs.memory.publish(at, taken)?;
+        }
         match state {
             FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
             FabricState::ATTACHED => Err(VerbsError::Overrun),
