@@ -1,15 +1,18 @@
-//! Adapter, device and host killed at any moment: handlers find the loss, the next epoch goes on, nothing is left over.
+//! Adapter, device, host and peer killed at any moment: handlers find the loss, the next epoch goes on, nothing is left over.
 //!
 //! `HAMR_KILLS` is how many of each; 10 without it.
 
 mod common;
 
+use common::two::{self, Side, attach, connect, play, udp};
 use common::{IMAGE, SOON, is_gone, open, pair};
 use hamr::{CallError, Image, Node, Target};
 use hamr_comm::abi::status::Status;
 use hamr_tests::processes::children;
 use hamr_verbs::handlers::{send_all, send_waiting, take_all, wait_for_one};
 use hamr_verbs::host::FabricError;
+use hamr_verbs::tools::stream;
+use hamr_verbs::wire::{Access, Opcode};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_process, pidfd_getfd, pidfd_open};
 use std::io::{BufRead, BufReader};
@@ -169,6 +172,69 @@ fn devices_end(device: &str, count: u32) {
     }
     comes_to(before);
     pair(&node).sends(&node, 10);
+}
+
+/// Requests of `a` on their way at once.
+const AT_ONCE: u64 = 16;
+
+/// Kills a peer's adapter, or its device, before requests are sent to it or while they are: one fails, when all retries of it are
+/// over, and all behind it are flushed.
+fn kill_peer(a: &Side, b: &Side, number: u32, pause: Duration) {
+    let adapter = b.fabric.process().expect("it runs");
+    let victim = if number.is_multiple_of(2) { adapter } else { b.node.info().pid };
+    let rights = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+    let region = b.fabric.region(64, rights).expect("room");
+    let to = region.remote(0);
+    let kind = [Opcode::SEND, Opcode::WRITE, Opcode::READ][(number / 2 % 3) as usize];
+    let receives = b.node.stream().expect("a stream");
+    let receiver = (kind == Opcode::SEND)
+        .then(|| receives.offload(stream::with(b.load(1 << 40, 8), None, to, 2 * AT_ONCE)).expect("a place"));
+    let dies = || {
+        std::thread::sleep(pause);
+        kill(victim);
+        // What its device has registered may be written and read until its host finds the end.
+        b.node.restart().expect("it begins another epoch");
+        assert!(is_gone(adapter), "kill {number}");
+    };
+    if number.is_multiple_of(5) {
+        dies();
+    }
+    let sends = a.node.stream().expect("a stream");
+    let sent = sends.offload(stream::with(a.load(1 << 40, 8), Some(kind.0), to, AT_ONCE)).expect("a place");
+    if !number.is_multiple_of(5) {
+        dies();
+    }
+    match sent.wait() {
+        Err(CallError::Fault(fault)) => assert!(fault.to_string().contains("a request has failed"), "{fault}"),
+        other => panic!("kill {number}: {other:?}"),
+    }
+    assert!(receiver.is_none_or(|receiver| receiver.wait().is_err()), "kill {number}");
+    let begin = Instant::now();
+    let mut flushed = 0;
+    while flushed < AT_ONCE as u32 - 1 {
+        flushed += a.node.sync(take_all::with(a.cq)).expect("valid").expect("its adapter runs");
+        assert!(begin.elapsed() < SOON, "kill {number}: {flushed}");
+    }
+    assert_eq!(a.node.sync(take_all::with(a.cq)).expect("valid"), Some(0), "kill {number}: one each");
+}
+
+/// An adapter and its device outlive their peer's, which begin again.
+#[test]
+fn the_loss_of_a_peer_is_found() {
+    let wires = udp([[127, 92, 0, 41], [127, 92, 0, 42]], None);
+    let [mut a, mut b];
+    let sides = two::pair(["shm", "shm"], &wires);
+    play(&sides, 10);
+    [a, b] = sides;
+    let before = held();
+    for number in 0..kills() {
+        kill_peer(&a, &b, number, Duration::from_micros(u64::from(number * 7919 % 5000)));
+        b = attach(b.node, &wires[1]);
+        a.qp = a.fabric.reset(a.qp).expect("there");
+        connect(&a, &b);
+    }
+    comes_to(before);
+    play(&[a, b], 10);
 }
 
 /// A host of a test, which is called again for that: says the processes of its adapter and device, and sends until it is killed.

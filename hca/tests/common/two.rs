@@ -18,7 +18,10 @@ pub(crate) struct Side {
 }
 
 pub(crate) fn side(device: &str, wire: &Wire) -> Side {
-    let node = open(device, 1 << 20);
+    attach(open(device, 1 << 20), wire)
+}
+
+pub(crate) fn attach(node: Node, wire: &Wire) -> Side {
     let fabric = Fabric::open_with(&node, wire).expect("an adapter");
     let cq = fabric.completion_queue(100).expect("room");
     let region = fabric.region(64, Access::LOCAL_WRITE).expect("room");
