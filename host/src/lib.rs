@@ -56,6 +56,9 @@ mod at;
 mod background;
 mod build_id;
 mod builder;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod cases;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod debugger;

@@ -3,6 +3,7 @@
 
 pub mod both_ends;
 pub mod broken;
+pub mod cases;
 pub mod conformance;
 pub mod crashes;
 pub mod devices;
@@ -14,6 +15,7 @@ pub mod frames;
 pub mod gas;
 pub mod hal;
 pub mod handlers;
+pub mod hostile;
 pub mod images;
 pub mod lanes;
 pub mod logs;

@@ -11,6 +11,7 @@ mod output;
 
 mod bless;
 mod child;
+mod fuzz;
 mod gasnet;
 mod guest;
 mod image;
@@ -157,6 +158,11 @@ const TASKS: &[Task] = &[
         name: "soak",
         about: "repeat nested calls, kills of ranks and launchers, and active messages: [calls [N] | kills [N] | messages [N]]",
         run: Run::Task(soak::task),
+    },
+    Task {
+        name: "fuzz",
+        about: "bytes that others write, as long as no input does harm: [TARGET] [--seconds N]; a minute each",
+        run: Run::Task(fuzz::task),
     },
     Task {
         name: "guest",

@@ -63,6 +63,9 @@ pub use format::{bytes, duration, number, one_line};
 #[cfg(feature = "device-logs")]
 pub use logs::Level;
 pub use progress::Progress;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use call::{any_call, any_records};
 
 use crate::image::file_in;
 use crate::link::Protocol;

@@ -62,66 +62,13 @@ pub fn dump_with_lines(path: &Path, image: &crate::ImageFile, most: usize) -> Re
     Ok(dump)
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod cases;
 #[cfg(test)]
 mod tests {
+    use super::cases::{used, view};
     use super::*;
-    use crate::link::{Link, Loopback};
-    use crate::mapping::map_window;
-    use crate::window::copied;
-    use hamr_comm::abi::layout::{Layout, Plan};
     use hamr_comm::abi::preamble::word;
-    use hamr_comm::abi::slot::{ReqHdr, seq};
-    use hamr_comm::abi::window::{Shared, Window};
-    use hamr_comm::am::{SlotAccess, Slots};
-    use hamr_comm::handshake::{HostHandshake, Offer};
-    use hamr_comm::registry::Table;
-    use proptest::prelude::*;
-
-    fn view(bytes: &[u8]) -> Window<Shared> {
-        let copy = copied(bytes, bytes.len() as u64).expect("a memfd");
-        map_window(&copy, bytes.len() as u64, false).expect("it maps")
-    }
-
-    fn image_of(window: &Window<Shared>) -> Vec<u8> {
-        let mut bytes = vec![0; window.len() as usize];
-        window.read_bytes(0, &mut bytes).expect("all of it");
-        bytes
-    }
-
-    /// A window in use: offered, accepted, ready, one request in the hot slot of queue 1 and one
-    /// answered in its ring.
-    fn used() -> Vec<u8> {
-        let plan =
-            Plan { streams: 2, ring: 4, tickets: 2, chunk: 64, heap: 4096, log: 128, trace: 128, ..Plan::default() };
-        let layout = Layout::plan(&plan).expect("a sound plan");
-        let link = Loopback::new(layout.heap(), Table::of_this_image());
-        let window = link.window();
-        let offer = Offer {
-            features: 3,
-            required: 1,
-            fingerprint: 7,
-            pid: 42,
-            ..Offer::new(plan, hamr_comm::abi::ids::NodeId(1))
-        };
-        let (handshake, layout) =
-            HostHandshake::offer(window, &offer, hamr_comm::abi::ids::Epoch::FIRST).expect("it fits");
-        for _ in 0..8 {
-            link.wait(0);
-        }
-        handshake.ready(window);
-        let descriptor = layout.queue(window, 1).expect("its own descriptor");
-        let queue = window.queue(&descriptor).expect("it lies in the window");
-        let hdr = ReqHdr::inline(hamr_comm::abi::ids::HandlerKey(0), 8).0;
-        queue.hot().write_request(&[0xAB, 0, 0, 0, 0, 0]);
-        queue.hot().publish_request(hdr, seq(1, 1, 24));
-        queue.ring(0).publish_request(hdr, seq(1, 1, 24));
-        queue.ring(0).publish_reply(0, seq(1, 1, 24));
-        queue.ring(1).publish_request(hdr, seq(9, 1, 24));
-        // Behind the link's window is the heap.
-        let mut bytes = image_of(window);
-        bytes.resize(layout.window_len() as usize, 0);
-        bytes
-    }
 
     #[test]
     fn a_window_in_use_shows_its_slots_and_handlers() {
@@ -159,32 +106,5 @@ mod tests {
         let at = word::EPOCH as usize;
         bytes[at..at + 4].copy_from_slice(&5u32.to_le_bytes());
         assert_eq!(Dump::of(&view(&bytes), "").host.epoch, 5);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn random_bytes_give_a_report(bytes in proptest::collection::vec(any::<u8>(), 4096)) {
-            let mut bytes = bytes;
-            let dump = Dump::of(&view(&bytes), "").to_string();
-            prop_assert!(!dump.is_empty());
-            bytes[..4].copy_from_slice(b"HAMR");
-            prop_assert!(!Dump::of(&view(&bytes), "").to_string().is_empty());
-        }
-
-        #[test]
-        fn a_garbled_window_gives_a_report(flips in proptest::collection::vec((0usize..0x3000, any::<u8>()), 1..64)) {
-            let mut bytes = used();
-            for (at, value) in flips {
-                // The magic word stays: without it the report is a short one.
-                if let Some(byte) = bytes.get_mut(at + 4) {
-                    *byte = value;
-                }
-            }
-            let dump = Dump::of(&view(&bytes), "");
-            prop_assert!(!dump.to_string().is_empty());
-            prop_assert!(serde_json::to_string(&dump).is_ok());
-        }
     }
 }

@@ -277,5 +277,7 @@ fn wait_for<E>(at_most: Duration, mut look: impl FnMut() -> Result<Vec<LogEvent>
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod cases;
 #[cfg(test)]
 mod tests;

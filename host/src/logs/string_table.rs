@@ -104,7 +104,7 @@ impl StringTable {
     }
 
     /// For tests: statements and formats by id.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn with(time: &str, entries: &[(u16, Option<LogLevel>, &str)]) -> Self {
         let entry = |&(id, level, format): &(u16, Option<LogLevel>, &str)| {
             let is_statement = level.is_some();

@@ -1,35 +1,12 @@
 //! Lines from bytes: what images send, and what no image would.
 
+use super::cases::string_table;
 use super::lines::{Decoder, Frames};
 use super::string_table::StringTable;
 use super::*;
 use crate::log_ring::Taken;
 use proptest::prelude::*;
 use std::sync::Mutex;
-
-/// A string table with what a small image would have: statements from 100 on, formats of types
-/// below.
-fn string_table() -> StringTable {
-    use LogLevel as L;
-    StringTable::with(
-        "{=u64:us}",
-        &[
-            (1, None, "{=u8}"),
-            (2, None, "{=f32}"),
-            (3, None, "{=str}"),
-            (4, None, "{=[?]}"),
-            (5, None, "Point|Circle({=f32})|Box {{ w: {=u8}, h: {=?} }}"),
-            (6, None, "{=__internal_FormatSequence}"),
-            (7, None, "{=?}"),
-            (8, None, ""),
-            (100, Some(L::TRACE), "nothing"),
-            (101, Some(L::INFO), "{} of {=u32:#x}, again {0}"),
-            (102, Some(L::ERROR), "{=[u8]:a} {=[u8]:02x} {=i16:x} {=bool} {=char:?} {=f64}"),
-            (103, Some(L::DEBUG), "{0=0..4} and {0=8..12:b}, {1:?}"),
-            (104, Some(L::WARN), "{} {=__internal_Display} {=[?;2]}"),
-        ],
-    )
-}
 
 #[derive(Default)]
 struct Frame(Vec<u8>);

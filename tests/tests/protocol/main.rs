@@ -2,6 +2,7 @@
 
 mod bell_model;
 mod bytes;
+mod cases;
 mod device_driven;
 mod driven;
 mod golden;

@@ -380,6 +380,37 @@ fn print(value: &show::Shown, buffers: &[Changed], cli: &Cli) -> Result<(), Fail
     cli.print(&text)
 }
 
+/// Reads the records of a file that is perhaps none.
+#[cfg(feature = "testing")]
+pub fn any_records(path: &Path) -> usize {
+    records::read(path).map_or(0, |found| found.len())
+}
+
+/// A handler's record, then values of its parameters, one in each line, then the bytes of a result: they are read, or refused.
+#[cfg(feature = "testing")]
+pub fn any_call(bytes: &[u8]) {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let record = lines.next().and_then(|record| std::str::from_utf8(record).ok());
+    let Some(signature) = record.and_then(records::signature) else { return };
+    assert!(!signature.to_string().is_empty());
+    let (hash, _) = (signature.hash(), signature.opaque());
+    assert_eq!(hash, signature.hash());
+    let mut encoded = Encoded::default();
+    for (name, ty) in &signature.parameters {
+        let text = lines.next().unwrap_or_default();
+        // A list with a count is as long as a caller of the command wants.
+        let is_long = text.windows(6).any(|digits| digits.iter().all(u8::is_ascii_digit));
+        if !is_long && encoded.push(name, ty, OsStr::from_bytes(text)).is_ok() {
+            assert!(encoded.buffers.iter().all(|buffer| buffer.at + 16 <= encoded.bytes.len()));
+        }
+    }
+    let result = lines.next().unwrap_or_default();
+    if let Ok(shown) = show::value(&signature.value, result) {
+        assert!(serde_json::to_string(&shown.json).is_ok());
+    }
+    let _ = show::elements(&signature.value, result, true);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

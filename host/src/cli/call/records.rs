@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Signature>, String> {
 }
 
 /// One record; `None` where it is none.
-fn signature(record: &str) -> Option<Signature> {
+pub(super) fn signature(record: &str) -> Option<Signature> {
     let mut parts = record.split('\0');
     let (name, names, arguments, output) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let mut names = names.split(',').map(str::trim).filter(|name| !name.is_empty());

@@ -3,50 +3,14 @@
 //! handler is in the table.
 
 use super::*;
-use hamr_comm::am::{LoanStatus, Responder, SlotAccess, Slots};
+use hamr_comm::abi::sync::Coherent;
+use hamr_comm::am::{Responder, SlotAccess, Slots};
 use hamr_comm::builtin::ping;
-use std::cell::{Cell, RefCell};
-
-thread_local! {
-    static CONTROL_HANDOFF: Cell<Option<&'static ControlHandoff<Shared>>> = const { Cell::new(None) };
-    /// The control stream's slots, for tests that read them during a handler.
-    static CONTROL: RefCell<Option<Queue<Shared>>> = const { RefCell::new(None) };
-    /// How often the device notified.
-    static NOTIFICATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// A bit of [`tick`]'s result: the stream was on loan.
-const LENT: u64 = 1;
-/// Another bit: the tick replied to the message in the hot slot.
-const ANSWERED: u64 = 2;
-/// From this bit on: how often the device had notified when the handler began.
-const NOTIFICATIONS_SHIFT: u32 = 8;
-
-/// The hand-off of this thread's bench.
-pub(super) fn of_this_thread() -> &'static ControlHandoff<Shared> {
-    let handoff = CONTROL_HANDOFF.get().unwrap_or_else(|| Box::leak(Box::default()));
-    CONTROL_HANDOFF.set(Some(handoff));
-    handoff
-}
-
-/// The work of a tick during a handler.
-pub(super) fn tick() -> u64 {
-    let hot = || CONTROL.with_borrow(|control| control.as_ref().map(|control| control.hot().rep_seq()));
-    let before = hot();
-    let lent = u64::from(of_this_thread().serve() != LoanStatus::No);
-    let answered = u64::from(hot() != before);
-    LENT * lent + ANSWERED * answered + (NOTIFICATIONS.get() << NOTIFICATIONS_SHIFT)
-}
-
-/// Counts a notification by the device.
-pub(super) fn count_notification() {
-    NOTIFICATIONS.set(NOTIFICATIONS.get() + 1);
-}
 
 fn bench() -> Bench {
     let bench = Bench::new();
     let descriptor = bench.layout.queue(&bench.window, 0).expect("own descriptor");
-    CONTROL.set(bench.window.queue(&descriptor).ok());
+    set_control(bench.window.queue(&descriptor).ok());
     bench
 }
 
@@ -166,7 +130,7 @@ fn a_sleeping_host_is_notified_of_a_ping_before_a_queued_handler() {
         // The host pings, and sleeps.
         bench.streams[0].submit_hot(ReqHdr::inline(key(ping::NAME), 8), &[round.into()]);
         bench.say(word::HOST_WAIT, 2 * round + 1);
-        let notifications = NOTIFICATIONS.get();
+        let notifications = notifications();
         let second = (0..3).any(|_| {
             let _ = bench.device.poll();
             outcome(&bench, queued[1]).is_some()

@@ -2,7 +2,10 @@
 //! and the replies to single messages.
 
 use super::*;
+use hamr_comm::abi::ids::Epoch;
 use hamr_comm::am::{SlotAccess, Slots};
+use hamr_comm::handshake::{HostHandshake, Offer, OfferState};
+use hamr_tests::cases::each_case;
 
 /// xorshift64*: good enough to fill a window, and the same on every machine.
 struct Random(u64);
@@ -61,6 +64,11 @@ fn a_hundred_thousand_random_messages_have_replies() {
         }
         bench.still_serves();
     });
+}
+
+#[test]
+fn whatever_a_host_does_a_device_goes_on() {
+    in_time(|| each_case("device", any_host));
 }
 
 #[test]
