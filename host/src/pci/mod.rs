@@ -7,6 +7,15 @@
 //!
 //! There are two ways to the same function: as root through `resource2` in sysfs, polling; or,
 //! bound to vfio-pci, through a group that may belong to any user, with interrupts.
+//!
+//! - Attaching ends an earlier host's epoch; the memory need not be cleared.
+//! - Leaving (`Node::stop`, dropping the node) takes up to 3 s. Calls in flight are cancelled (`cx.cancelled()`) and end
+//!   with `DeviceLost`. Streams, results and log readers may outlive the node; a result in the device's heap is
+//!   `DeviceLost`.
+//! - `Node::restart`: the image keeps resources and statics. A handler that never ends is an error.
+//! - Lost: neither `alive` nor `progress` moved for 5 s (of an image without a tick, `Board::has_heartbeat`, also while a
+//!   handler runs); the function left the bus (noticed within 50 ms of waiting); its memory reads as all ones (at once).
+//! - Taken back by the kernel through vfio: lost; a running handler is not cancelled. The device can be opened again.
 
 mod address;
 mod card;

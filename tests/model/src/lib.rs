@@ -1,7 +1,7 @@
 //! Every interleaving of small slot-protocol scenarios, with every value that the memory order lets a load return.
 //!
 //! The code under test is the production `Requester` and `Responder`; only the slots are the checker's (`slots`).
-//! `docs/model.md` says what is covered, what is not, and with what counts. Each rule that a model relies on has a twin
+//! `docs/model.md` says what is covered and what is not. Each rule that a model relies on has a twin
 //! that breaks it and must be caught, with the message of our own assertion, so that no model passes for want of teeth.
 //!
 //! May use: `comm`, `shared-abi`, `loom`. Used by: nothing. A package of its own, because each dependency is compiled with the

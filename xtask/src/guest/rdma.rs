@@ -1,7 +1,15 @@
 //! `cargo xtask guest --rdma`: the tools that every user of RDMA has, `ibv_*_pingpong` and perftest, over Linux'
 //! adapter in software (`rdma_rxe`) in a guest. First both ends stock on `lo`, which shows that the guest is sound;
 //! then, with `--own` or `--peer`, each tool against a program of this machine, which is on the guest's Ethernet: our
-//! device with its adapter (`hca/examples/stock_peer`), or another.
+//! device with its adapter (`hca/examples/stock_peer`), or another. With QEMU 7.2 (`-netdev dgram`):
+//!
+//! - `--own`: checked are messages that came back as sent, the sum of atomics, completions in order; of reads only that
+//!   the tool ends well, of writes that some came. The Ethernet has frames of 4200 bytes; its packets of messages must
+//!   be as long as the path MTU, both ways.
+//! - `--loss`: 2 % of what our adapter sends does not come; without `ibv_ud_pingpong`, which sends nothing again.
+//! - `--beside`: both ends ours, too (`hamr-hca serve`, `ping`, optimised), over UDP on `lo`, beside `ibv_rc_pingpong`.
+//!
+//! A tool gives up after half a second without an answer; our side waits 8 s. Each has 30 s, a guest 60 s more.
 //!
 //! Nothing is installed, and no privileges are needed: see [`super::packages`].
 

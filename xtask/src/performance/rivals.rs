@@ -1,4 +1,5 @@
-//! Other systems between the same two processors: OpenMPI and UCX, from Debian's packages.
+//! Other systems between the same two processors: OpenMPI (`vader`: `MPI_Send` and `MPI_Recv` each way; batches of `MPI_Isend` that an
+//! empty message answers) and UCX (`ucp_am_lat`, twice what it prints, `am_bw` with a flow control window), from Debian's packages.
 //!
 //! Their packages are unpacked below `target`, as QEMU's are. A system that cannot be brought or
 //! built is left out, and named with what to install.
