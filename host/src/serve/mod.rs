@@ -14,13 +14,23 @@
 //! # }
 //! ```
 
+mod event;
+mod group;
+#[cfg(feature = "net")]
+mod listener;
+
+pub use event::{Event, Host};
+#[cfg(feature = "net")]
+pub use listener::Listener;
+
 use crate::at::has_left;
 use crate::at::protocol::{self, Answer, Ask, Limit, shown};
 use crate::link::{HostEnds, Link, Peer, Protocol, wait_until_left};
 use crate::runtime::Launched;
 #[cfg(feature = "net")]
-use crate::tcp::{Entrance, FarHosts, Told};
+use crate::tcp::{FarHosts, Told};
 use crate::{Error, Image, Options, Runtime};
+use group::{Group, Left};
 use hamr_comm::handshake::HostHandshake;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -28,12 +38,7 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fmt;
-#[cfg(feature = "net")]
-use std::net::SocketAddr;
-#[cfg(feature = "net")]
-use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use crate::at::LEAVE_TIMEOUT;
@@ -52,102 +57,6 @@ const SAY_TIMEOUT: Duration = Duration::from_secs(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long [`stop`] waits: a keeper may be about to end a device that does not leave.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What a keeper has to tell.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Event {
-    /// A host has the device.
-    Attached {
-        /// Which.
-        host: Host,
-    },
-    /// It has it no more.
-    Left {
-        /// Which.
-        host: Host,
-        /// Why, where it did not leave by itself.
-        why: Option<String>,
-    },
-    /// A second host was refused.
-    Refused {
-        /// Which.
-        host: Host,
-        /// What it was told.
-        why: String,
-    },
-    /// It is kept no more, for a reason of its own.
-    Ended {
-        /// Which.
-        why: String,
-    },
-    /// The device was started again.
-    Restarted {
-        /// Why.
-        why: String,
-    },
-}
-
-/// A host of a kept device.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Host {
-    /// A process of this machine; `None` where this PID namespace does not have it.
-    Process(Option<i32>),
-    /// A host that came across a network, with its name and address.
-    Far(String),
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Process(pid) => f.write_str(&shown(*pid)),
-            Self::Far(name) => f.write_str(name),
-        }
-    }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Attached { host } => write!(f, "{host} is the host"),
-            Self::Left { host, why: None } => write!(f, "{host} has left"),
-            Self::Left { host, why: Some(why) } => write!(f, "{host} has left: {why}"),
-            Self::Refused { host, why } => write!(f, "refused {host}: {why}"),
-            Self::Ended { why } => write!(f, "ended: {why}"),
-            Self::Restarted { why } => write!(f, "started again: {why}"),
-        }
-    }
-}
-
-/// An address at which hosts on any machine find the devices of one or several keepers: each host gets one of its own, and the
-/// same when it comes back.
-#[cfg(feature = "net")]
-pub struct Listener(Arc<Entrance>);
-
-#[cfg(feature = "net")]
-impl Listener {
-    /// Listens at an address for hosts that open a device as `tcp:HOST:PORT`. They have `key`'s key, or that which is
-    /// left for this user at a loopback address. A connection ends when its other end does not answer for `silence`
-    /// ([`Options::silence`]). `log` gets lines about connections that ended before they were a host's.
-    ///
-    /// # Errors
-    /// An address that is not this machine's or taken, no key.
-    pub fn open(
-        at: SocketAddr,
-        key: Option<&Path>,
-        silence: Duration,
-        log: impl Fn(&str) + Send + 'static,
-    ) -> Result<Self, Error> {
-        let fail = |why| Error::Launch { device: format!("tcp:{at}"), why };
-        Entrance::listen(at, key, silence, log).map(Arc::new).map(Self).map_err(fail)
-    }
-
-    /// Where it listens: a port that was 0 is another one here.
-    pub fn address(&self) -> SocketAddr {
-        self.0.address()
-    }
-}
 
 /// A device that runs without this process being its host. Dropping it ends the device.
 pub struct Keeper {
@@ -187,38 +96,6 @@ impl Near {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let ends = |process| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)).is_ok_and(|n| n > 0);
         self.process.as_ref().is_some_and(ends)
-    }
-}
-
-/// Keepers of one process that are asked to end together.
-struct Group {
-    /// Readable when they are.
-    end: OwnedFd,
-    running: Mutex<usize>,
-    fewer: Condvar,
-}
-
-impl Group {
-    fn end(&self) {
-        // The only error is a counter at its end, and then it is readable.
-        let _ = rustix::io::write(&self.end, &1u64.to_ne_bytes());
-    }
-
-    /// Until the caller is the last one.
-    fn wait_for_others(&self, limit: Duration) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        // Behind the limit the others are about to end.
-        let _ = self.fewer.wait_timeout_while(running, limit, |running| *running > 1);
-    }
-}
-
-/// A keeper of it ends.
-struct Left<'a>(&'a Group);
-
-impl Drop for Left<'_> {
-    fn drop(&mut self) {
-        *self.0.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.fewer.notify_all();
     }
 }
 
@@ -317,8 +194,7 @@ impl Keeper {
     /// # Errors
     /// No thread, no descriptor; and what has ended one of them.
     pub fn run_all(keepers: &mut [Self], tell: impl Fn(&str, Event) + Sync) -> Result<(), Error> {
-        let end = crate::doorbells::event().map_err(Error::os("making a doorbell"))?;
-        let group = Arc::new(Group { end, running: Mutex::new(keepers.len()), fewer: Condvar::new() });
+        let group = Arc::new(Group::of(keepers.len()).map_err(Error::os("making a doorbell"))?);
         let (group, tell) = (&group, &tell);
         std::thread::scope(|scope| {
             let mut threads = Vec::new();

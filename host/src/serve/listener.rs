@@ -1,0 +1,35 @@
+//! Where hosts of other machines come in.
+
+use crate::Error;
+use crate::tcp::Entrance;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An address at which hosts on any machine find the devices of one or several keepers: each host gets one of its own, and the
+/// same when it comes back.
+pub struct Listener(pub(super) Arc<Entrance>);
+
+impl Listener {
+    /// Listens at an address for hosts that open a device as `tcp:HOST:PORT`. They have `key`'s key, or that which is
+    /// left for this user at a loopback address. A connection ends when its other end does not answer for `silence`
+    /// ([`Options::silence`]). `log` gets lines about connections that ended before they were a host's.
+    ///
+    /// # Errors
+    /// An address that is not this machine's or taken, no key.
+    pub fn open(
+        at: SocketAddr,
+        key: Option<&Path>,
+        silence: Duration,
+        log: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self, Error> {
+        let fail = |why| Error::Launch { device: format!("tcp:{at}"), why };
+        Entrance::listen(at, key, silence, log).map(Arc::new).map(Self).map_err(fail)
+    }
+
+    /// Where it listens: a port that was 0 is another one here.
+    pub fn address(&self) -> SocketAddr {
+        self.0.address()
+    }
+}
