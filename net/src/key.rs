@@ -174,6 +174,16 @@ impl LeftKey {
         Ok((Key::of(&bytes)?, Self { path, file }))
     }
 
+    /// What its drop does, where there is none.
+    pub fn take_away(&self) {
+        // A later server's stays. An error means that it is gone.
+        let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+        let (mine, there) = (self.file.metadata().ok().map(id), std::fs::symlink_metadata(&self.path).ok().map(id));
+        if mine.is_some() && mine == there {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -182,12 +192,7 @@ impl LeftKey {
 
 impl Drop for LeftKey {
     fn drop(&mut self) {
-        // A later server's stays. An error means that it is gone.
-        let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
-        let (mine, there) = (self.file.metadata().ok().map(id), std::fs::symlink_metadata(&self.path).ok().map(id));
-        if mine.is_some() && mine == there {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.take_away();
     }
 }
 

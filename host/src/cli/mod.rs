@@ -401,6 +401,15 @@ impl Cli {
     }
 }
 
+/// Runs `clean` before a signal ends the program: for what no process and no descriptor keeps. Once in a program.
+///
+/// # Errors
+/// There is no thread to be had.
+pub fn at_end(clean: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = signals::Signals::note(signals::ENDS).at_end(clean);
+    started.map_err(|e| Failure::new(format!("starting a thread: {e}")))
+}
+
 fn print(text: &str) -> Result<(), Failure> {
     Ok(crate::io::print(text)?)
 }

@@ -1,5 +1,7 @@
 //! `hamr serve`: devices that outlive their hosts.
 
+#[cfg(feature = "net")]
+use super::signals::{self, Signals};
 use super::{Cli, Failure, bytes};
 use crate::Options;
 #[cfg(feature = "net")]
@@ -44,7 +46,13 @@ pub(super) fn run(args: &Args, cli: &Cli) -> Result<(), Failure> {
     }
     #[cfg(feature = "net")]
     let listener = match listen {
-        Some(addresses) => Some(listen_at(&addresses, &options, cli, &mut keepers)?),
+        Some(addresses) => {
+            // Before there is a key that this program leaves.
+            let ends = Signals::note(signals::ENDS);
+            let listener = listen_at(&addresses, &options, cli, &mut keepers)?;
+            ends.at_end(listener.takes_key_away()).map_err(|e| Failure::new(format!("starting a thread: {e}")))?;
+            Some(listener)
+        }
         None => None,
     };
     for keeper in &keepers {

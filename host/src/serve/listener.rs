@@ -28,6 +28,13 @@ impl Listener {
         Entrance::listen(at, key, silence, log).map(Arc::new).map(Self).map_err(fail)
     }
 
+    /// Takes away the key that it has left for hosts of this user, as its drop does: for a program that is about to be ended
+    /// without one.
+    pub fn takes_key_away(&self) -> impl FnOnce() + Send + 'static {
+        let entrance = Arc::downgrade(&self.0);
+        move || entrance.upgrade().iter().for_each(|entrance| entrance.take_key_away())
+    }
+
     /// Where it listens: a port that was 0 is another one here.
     pub fn address(&self) -> SocketAddr {
         self.0.address()

@@ -34,7 +34,7 @@ pub(crate) struct Entrance {
     closer: Closer,
     door: Option<JoinHandle<()>>,
     /// Where this user's hosts find the key.
-    _key: Option<LeftKey>,
+    key: Option<LeftKey>,
 }
 
 /// That of one device. One whose keeper has gone is nobody's.
@@ -114,11 +114,15 @@ impl Entrance {
             }
         };
         let door = std::thread::Builder::new().name("hamr-door".into()).spawn(tend).map_err(|e| e.to_string())?;
-        Ok(Self { at, places, closer, door: Some(door), _key: left })
+        Ok(Self { at, places, closer, door: Some(door), key: left })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.at
+    }
+
+    pub(crate) fn take_key_away(&self) {
+        self.key.iter().for_each(LeftKey::take_away);
     }
 
     /// A place for one more device, of that name. Its bell is rung when a host has come.

@@ -208,10 +208,14 @@ fn the_first_process_ends_by_its_signals() {
     }
     let name = name("first");
     let axpy = ["debug", "axpy", "2", "[1, 2]", "[10, 20]"];
-    for arguments in [&["serve", &name][..], &["logs", "--follow", "--level", "debug"], &axpy] {
+    let listens = ["serve", &name, "--listen", "127.0.0.1:0"];
+    let runtime = tempfile::tempdir().expect("a folder");
+    for arguments in [&["serve", &name][..], &listens, &["logs", "--follow", "--level", "debug"], &axpy] {
         for (signal_name, number) in [("INT", 2), ("TERM", 15)] {
             let hamr = [&[env!("CARGO_BIN_EXE_hamr")], arguments].concat();
-            let mut outer = unshare(&hamr).env("HAMR_IMAGE", image()).stdout(Stdio::piped()).spawn().expect("starts");
+            let mut outer = unshare(&hamr);
+            outer.env("HAMR_IMAGE", image()).env("XDG_RUNTIME_DIR", runtime.path()).stdout(Stdio::piped());
+            let mut outer = outer.spawn().expect("starts");
             let mut line = String::new();
             BufReader::new(outer.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
             let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.id())).expect("a list");

@@ -1,7 +1,7 @@
 //! `hamr serve --listen`: a device for commands that reach it across a network, here this machine's own.
 
 use super::{json as parsed, refused};
-use crate::common::{Run, Running, hamr, image, spawn, until};
+use crate::common::{Run, Running, hamr, image, signal, spawn, spawn_with, until};
 use serde_json::json;
 use std::net::{TcpListener, TcpStream};
 use tempfile::TempDir;
@@ -178,4 +178,21 @@ fn what_is_no_host_disturbs_none() {
     drop(silent);
     place.calls();
     place.stop(served);
+}
+
+/// What a server leaves for hosts of its user goes with it, whatever ends it.
+#[test]
+fn a_key_goes_with_its_server() {
+    let runtime = tempfile::tempdir().expect("a folder");
+    let keys = || std::fs::read_dir(runtime.path().join("hamr")).map_or(0, |all| all.flatten().count());
+    let environment = [("XDG_RUNTIME_DIR", runtime.path().to_str().expect("text"))];
+    for how in ["INT", "TERM", "HUP"] {
+        let mut served = spawn_with(&["serve", "--listen", "127.0.0.1:0", "--json"], &environment);
+        served.hear(2);
+        assert_eq!(keys(), 1);
+        signal(served.id(), how);
+        let served = served.wait();
+        assert_eq!((served.code, served.stderr.as_str(), keys()), (None, "", 0), "SIG{how}: {served:?}");
+        served.left_nothing();
+    }
 }

@@ -81,6 +81,11 @@ pub(crate) struct Running {
 
 /// Starts the binary with its image.
 pub(crate) fn spawn(arguments: &[&str]) -> Running {
+    spawn_with(arguments, &[])
+}
+
+/// [`spawn`] with variables of its environment.
+pub(crate) fn spawn_with(arguments: &[&str], environment: &[(&str, &str)]) -> Running {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let image = image();
@@ -91,6 +96,7 @@ pub(crate) fn spawn(arguments: &[&str]) -> Running {
         // `hamr image` builds the image that this names; every other command loads the file without
         // asking cargo.
         .env("HAMR_IMAGE", image)
+        .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,7 +1,7 @@
 //! A terminal's other screen, without echo and line editing. The terminal is as before when this is dropped, when a signal
 //! ends the program, and while it is stopped.
 
-use super::super::signals::{Came, Signals};
+use super::super::signals::{self, Came, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -42,7 +42,7 @@ impl Screen {
     pub(super) fn open() -> Result<Self> {
         let before = tcgetattr(stdin())?;
         // Before the terminal changes: no signal comes between.
-        let screen = Self { before, signals: Signals::note() };
+        let screen = Self { before, signals: Signals::note(signals::ALL) };
         screen.enter()?;
         Ok(screen)
     }
