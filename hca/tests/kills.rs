@@ -19,6 +19,13 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// What is killed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Adapter,
+    Device,
+}
+
 /// The number of the victim's phase: idle, asleep in a wait, in traffic of an inline handler, of a task.
 const PHASES: u32 = 4;
 
@@ -49,8 +56,8 @@ fn comes_to(before: [usize; 3]) {
     }
 }
 
-/// Kills what `victim` says of a pair, in one of the phases, and says how the call in it has ended.
-fn kill_in(node: &Node, phase: u32, pause: Duration, victim: impl Fn(u32) -> u32) -> (u32, Option<Status>) {
+/// Kills the adapter of a pair, or this process of its device, in one of the phases. The adapter, and how the call in it has ended.
+fn kill_in(node: &Node, phase: u32, pause: Duration, device: Option<u32>) -> (u32, Option<Status>) {
     let pair = pair(node);
     pair.sends(node, 10);
     let process = pair.fabric.process().expect("it runs");
@@ -64,7 +71,7 @@ fn kill_in(node: &Node, phase: u32, pause: Duration, victim: impl Fn(u32) -> u32
     let many = 1 << 40;
     let dies = || {
         std::thread::sleep(pause);
-        kill(victim(process));
+        kill(device.unwrap_or(process));
     };
     let status = match phase % PHASES {
         0 => {
@@ -97,7 +104,7 @@ fn kill_in(node: &Node, phase: u32, pause: Duration, victim: impl Fn(u32) -> u32
     };
     // The host finds it as well, at the latest when it asks.
     let begin = Instant::now();
-    if victim(process) == process {
+    if device.is_none() {
         while pair.fabric.process().is_ok() {
             assert!(begin.elapsed() < SOON);
         }
@@ -123,41 +130,25 @@ fn process_of(node: &Node) -> u32 {
 
 #[test]
 fn the_loss_of_an_adapter_is_found() {
-    adapters_are_lost("shm", kills());
+    are_lost("shm", kills(), Victim::Adapter);
 }
 
 #[test]
 fn the_loss_of_an_adapter_is_found_by_a_machine() {
-    adapters_are_lost(MACHINE, kills_of_a_machine());
-}
-
-fn adapters_are_lost(device: &str, count: u32) {
-    let node = open(device, 1 << 20);
-    pair(&node).sends(&node, 10);
-    node.restart().expect("it begins another epoch");
-    let before = held();
-    for number in 0..count {
-        let pause = Duration::from_micros(u64::from(number * 7919 % 5000));
-        let (process, status) = kill_in(&node, number, pause, |adapter| adapter);
-        assert_eq!(status, Some(Status::VERBS), "kill {number}");
-        assert!(is_gone(process));
-        node.restart().expect("it begins another epoch");
-    }
-    comes_to(before);
-    pair(&node).sends(&node, 10);
+    are_lost(MACHINE, kills_of_a_machine(), Victim::Adapter);
 }
 
 #[test]
 fn an_adapter_ends_with_its_device() {
-    devices_end("shm", kills());
+    are_lost("shm", kills(), Victim::Device);
 }
 
 #[test]
 fn an_adapter_ends_with_its_machine() {
-    devices_end(MACHINE, kills_of_a_machine());
+    are_lost(MACHINE, kills_of_a_machine(), Victim::Device);
 }
 
-fn devices_end(device: &str, count: u32) {
+fn are_lost(device: &str, count: u32, victim: Victim) {
     let node = open(device, 1 << 20);
     pair(&node).sends(&node, 10);
     node.restart().expect("it begins another epoch");
@@ -165,10 +156,16 @@ fn devices_end(device: &str, count: u32) {
     for number in 0..count {
         let pause = Duration::from_micros(u64::from(number * 7919 % 5000));
         let device = process_of(&node);
-        let (process, status) = kill_in(&node, 1 + number % 3, pause, |_| device);
-        assert_eq!(status, None, "kill {number}: the call has no outcome");
+        // The end of a device that does nothing is no call's.
+        let (phase, found) = match victim {
+            Victim::Adapter => (number, Some(Status::VERBS)),
+            Victim::Device => (1 + number % 3, None),
+        };
+        let (adapter, status) = kill_in(&node, phase, pause, (victim == Victim::Device).then_some(device));
+        assert_eq!(status, found, "kill {number}");
+        assert!(victim == Victim::Device || is_gone(adapter));
         node.restart().expect("it begins another epoch");
-        assert!(is_gone(process) && is_gone(device));
+        assert!(is_gone(adapter) && (victim == Victim::Adapter || is_gone(device)));
     }
     comes_to(before);
     pair(&node).sends(&node, 10);

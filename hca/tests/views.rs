@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{SOON, is_gone, open};
+use common::{SOON, is_gone, next_of, open, work};
 use hamr::{CallError, Node};
 use hamr_comm::abi::status::Status;
-use hamr_verbs::handlers::{Found, Part, Work, next_completion, post, receive, receive_shared};
+use hamr_verbs::handlers::{Found, Part, Work, post, receive, receive_shared};
 use hamr_verbs::host::{Fabric, FabricError, QpPlan, Region};
 use hamr_verbs::views::{fill_view, finds_it_without_a_call, hello, sum_view};
 use hamr_verbs::wire::{Access, Opcode, WcStatus};
@@ -65,19 +65,11 @@ impl Device {
     }
 
     fn next(&self) -> Found {
-        let begin = Instant::now();
-        loop {
-            match self.node.sync(next_completion::with(self.cq)).expect("no overrun") {
-                Some(found) => return found,
-                None => assert!(begin.elapsed() < SOON, "no completion came"),
-            }
-        }
+        next_of(&self.node, self.cq)
     }
 
     fn work(&self, opcode: Opcode) -> Work {
-        let (local, remote) = (self.part(64, 8), self.other.remote(0));
-        let (operands, immediate) = ([0; 2], None);
-        Work { id: 1, opcode: opcode.0, local, wrong_key: 0, remote, operands, immediate, is_quiet: false }
+        work(1, opcode, self.part(64, 8), self.other.remote(0))
     }
 
     fn post(&self, work: Work) {

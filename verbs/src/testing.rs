@@ -11,6 +11,7 @@ use hamr_comm::abi::window::AtomicOp;
 use hamr_comm::abi::window::{OutOfWindow, Private, Window};
 use hamr_comm::side::WORDS;
 use std::boxed::Box;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::vec::Vec;
 use zerocopy::IntoBytes;
 
@@ -127,7 +128,7 @@ impl Section {
 }
 
 /// The panic of code that [`Ending`] has ended.
-pub struct Ended;
+struct Ended;
 
 /// Memory whose user ends at a store: of bytes it makes half of them, of a word none. It stands for a task that is
 /// ended there.
@@ -139,9 +140,21 @@ pub struct Ending<'w> {
 }
 
 impl<'w> Ending<'w> {
-    /// So many stores are made.
-    pub fn new(window: &'w Window<Private>, stores: u32) -> Self {
+    fn new(window: &'w Window<Private>, stores: u32) -> Self {
         Self { window, left: Cell::new(stores), change: Cell::new(None) }
+    }
+
+    /// Runs `act`, of which so many stores are made. `None`: it was ended at the next one.
+    ///
+    /// # Panics
+    /// `act` panics.
+    pub fn run<R>(window: &'w Window<Private>, stores: u32, act: impl FnOnce(&Self) -> R) -> Option<R> {
+        let ending = Self::new(window, stores);
+        match catch_unwind(AssertUnwindSafe(|| act(&ending))) {
+            Ok(result) => Some(result),
+            Err(why) if why.is::<Ended>() => None,
+            Err(why) => resume_unwind(why),
+        }
     }
 
     /// All stores are made, and this before the next bytes are read: what another side does meanwhile.

@@ -4,16 +4,13 @@
 //! Not here: memory windows, extended and raw queue pairs, UC, XRC, on-demand paging, device memory, events of queues,
 //! resizing, `test_atomic_invalid_qp_access` (queue pairs have no rights of their own).
 
-use super::{SOON, open};
+use super::{next_of, open, work};
 use hamr::{CallError, Node};
 use hamr_comm::abi::status::Status;
-use hamr_verbs::handlers::{
-    Found, Part, Work, add_both_ways, next_completion, post, receive, receive_shared, watch_writes,
-};
+use hamr_verbs::handlers::{Found, Part, Work, add_both_ways, post, receive, receive_shared, watch_writes};
 use hamr_verbs::host::{Fabric, FabricError, Path, QpPlan, Region, Wire};
 use hamr_verbs::wire::{Access, Opcode, WcOpcode, WcStatus};
 use hamr_verbs::{CqId, QpId, Remote, SrqId};
-use std::time::Instant;
 
 const RIGHTS: Access = Access(15);
 
@@ -44,9 +41,7 @@ impl<'n> Players<'n> {
 
     /// A request of the first player: eight bytes from 0 on, at the second one from 64 on.
     fn work(&self, id: u64, opcode: Opcode) -> Work {
-        let (local, remote) = (self.part(0, 0, 8), self.regions[1].remote(64));
-        let (operands, immediate) = ([0; 2], None);
-        Work { id, opcode: opcode.0, local, wrong_key: 0, remote, operands, immediate, is_quiet: false }
+        work(id, opcode, self.part(0, 0, 8), self.regions[1].remote(64))
     }
 
     fn post(&self, work: Work) {
@@ -61,13 +56,7 @@ impl<'n> Players<'n> {
     }
 
     fn next(&self) -> Found {
-        let begin = Instant::now();
-        loop {
-            match self.node.sync(next_completion::with(self.cq)).expect("no overrun") {
-                Some(found) => return found,
-                None => assert!(begin.elapsed() < SOON, "no completion came"),
-            }
-        }
+        next_of(self.node, self.cq)
     }
 
     /// The next completion is this one.

@@ -2,12 +2,14 @@
 #![allow(dead_code, reason = "each binary of tests uses a part")]
 
 use hamr::{Image, Node, Options, Runtime};
-use hamr_verbs::handlers::{post_one, send_all, send_waiting, set_up_and_send, take_all, wait_for_one};
+use hamr_verbs::handlers::{
+    Found, Part, Work, next_completion, post_one, send_all, send_waiting, set_up_and_send, take_all, wait_for_one,
+};
 use hamr_verbs::host::{Fabric, QpPlan, Region};
 use hamr_verbs::steps::Queues;
 use hamr_verbs::views::{MESSAGE, SLOTS, sum_in_place};
-use hamr_verbs::wire::Access;
-use hamr_verbs::{CqId, QpId};
+use hamr_verbs::wire::{Access, Opcode};
+use hamr_verbs::{CqId, QpId, Remote};
 use rustix::process::{Pid, test_kill_process};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -76,6 +78,23 @@ impl Pair {
         let call = send_all::with(self.a, self.b, self.cq, self.region.id(), count);
         assert_eq!(node.sync(call).expect("all come"), (0..count).sum::<u64>());
         assert_eq!(u64::from(self.fabric.completed(self.a).expect("its own") - before), count);
+    }
+}
+
+/// A request of a handler's.
+pub(crate) fn work(id: u64, opcode: Opcode, local: Part, remote: Remote) -> Work {
+    let (operands, immediate) = ([0; 2], None);
+    Work { id, opcode: opcode.0, local, wrong_key: 0, remote, operands, immediate, is_quiet: false }
+}
+
+/// The next completion that a handler finds.
+pub(crate) fn next_of(node: &Node, cq: CqId) -> Found {
+    let begin = Instant::now();
+    loop {
+        match node.sync(next_completion::with(cq)).expect("no overrun") {
+            Some(found) => return found,
+            None => assert!(begin.elapsed() < SOON, "no completion came"),
+        }
     }
 }
 
