@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             hamr::io::note(format_args!("hamr-hca: {why}"));
-            ExitCode::from(if is_command { 2 } else { 1 })
+            ExitCode::from(2)
         }
     }
 }
