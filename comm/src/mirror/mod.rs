@@ -18,28 +18,27 @@
 
 mod asked;
 mod asleep;
-mod copies;
-#[cfg(not(hamr_bare))]
-mod driven;
-#[cfg(not(hamr_bare))]
-mod looks;
+mod device_copy;
+mod driver;
+mod host_copy;
+mod parts;
 mod port;
+mod port_copy;
 mod queue;
 mod shadow;
-#[cfg(not(hamr_bare))]
-mod turns;
+#[cfg_attr(hamr_bare, path = "bare.rs")]
+mod threads;
 
 pub use asked::MOST_LOOK;
 pub use asleep::NotifyOwner;
-pub use copies::{DeviceCopy, HostCopy};
-#[cfg(not(hamr_bare))]
-pub use driven::DrivenCopy;
-#[cfg(not(hamr_bare))]
-pub use looks::Looks;
-pub use port::{Driver, HostPort};
+pub use device_copy::DeviceCopy;
+pub use driver::Driver;
+pub use host_copy::HostCopy;
+pub use port::HostPort;
 pub use shadow::{DrivenMemory, Promises};
+pub use threads::SharedLooks;
 #[cfg(not(hamr_bare))]
-pub use turns::Turns;
+pub use threads::{DrivenCopy, Looks, Turns};
 
 use alloc::string::String;
 use alloc::vec::Vec;

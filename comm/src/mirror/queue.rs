@@ -173,18 +173,18 @@ pub(super) trait End {
 
 /// One look in so many does not begin where the last message was, and one of those in between at the host queues: none waits for the
 /// end of another.
-const OTHERS: u32 = 8;
+pub(super) const OTHERS: u32 = 8;
 
 /// Where looks begin.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct LookOrder {
     looks: u32,
     /// The queue pairs of the last messages, of streams and of host queues.
     streams: usize,
     of_host: usize,
 }
 
-impl Turn {
+impl LookOrder {
     /// The next message of any queue pair.
     pub(super) fn first(&mut self, streams: &mut [impl End], of_host: &mut [impl End], message: &mut Message) -> bool {
         self.looks = self.looks.wrapping_add(1);

@@ -1,7 +1,7 @@
 //! A copy of a window that is read and written, and not mapped: a shadow of it here, in which its side looks, and the operations that
 //! bring the one up to date from the other.
 
-use super::copies::reserve;
+use super::parts::reserve;
 use super::queue::{Shape, chunk_of, ticket_of};
 use super::{Half, Lost};
 use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! What threads of the host look at in the device's copy: bytes that nothing is notified of.
 
-use super::Lost;
-use super::asked::{MOST_LOOK, MOST_LOOKS, Range};
+use crate::mirror::Lost;
+use crate::mirror::asked::{MOST_LOOK, MOST_LOOKS, Range};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
@@ -71,7 +71,7 @@ impl Looks {
         self.answered.notify_all();
     }
 
-    pub(super) fn take(&self) -> Option<Range> {
+    pub(in crate::mirror) fn take(&self) -> Option<Range> {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -83,7 +83,7 @@ impl Looks {
     }
 
     /// The oldest look that was carried is answered.
-    pub(super) fn put(&self, off: u64, bytes: &[u8]) -> Result<(), Lost> {
+    pub(in crate::mirror) fn put(&self, off: u64, bytes: &[u8]) -> Result<(), Lost> {
         let mut state = self.state();
         match state.sent.pop_front() {
             Some((number, range)) if range == (off, bytes.len() as u32) => {

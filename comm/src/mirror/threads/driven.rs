@@ -5,11 +5,11 @@
 //! changed is read from it first. The device cannot say that it has something, so it is asked: an eighth of the time waited
 //! apart. An empty call is one write, of its pair, and one read that finds the reply's.
 
-use super::asked::Asked;
-use super::copies::{DEVICE_BYTES, Pairs, load, of_device, parts, parts_of_offer, publish};
-use super::shadow::{DrivenMemory, Owner, Shadow, Which};
-use super::{Body, DeviceCopy, DeviceSide, Lost, Message, Side};
 use crate::handshake::HostHandshake;
+use crate::mirror::asked::Asked;
+use crate::mirror::parts::{DEVICE_BYTES, Pairs, load, of_device, parts, parts_of_offer, publish};
+use crate::mirror::shadow::{DrivenMemory, Owner, Shadow, Which};
+use crate::mirror::{Body, DeviceCopy, DeviceSide, Lost, Message, Side};
 use alloc::vec::Vec;
 use hamr_shared_abi::ids::Epoch;
 use hamr_shared_abi::layout::Layout;
