@@ -40,6 +40,13 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<(), Error> {
     judge(command, status)
 }
 
+/// [`run`] of a program of this workspace, which ends with 2 where it has said in a line why it does not do what it was asked;
+/// cargo, which may build it first, does not.
+pub(crate) fn run_ours(command: &mut Command, limit: Duration) -> Result<(), Error> {
+    let status = status(command, limit)?;
+    if status.code() == Some(2) { Err(Error::Said) } else { judge(command, status) }
+}
+
 /// Runs a child; how it ended. An error: it did not start, or not end in time.
 pub(crate) fn status(command: &mut Command, limit: Duration) -> Result<ExitStatus, Error> {
     let child = spawn(command)?;
@@ -253,6 +260,8 @@ mod tests {
         assert_eq!(capture(&mut shell("echo four"), Duration::from_secs(10)).expect("echo"), "four\n");
         let error = run(&mut shell("exit 3"), Duration::from_secs(10)).expect_err("it exits with 3");
         assert!(error.to_string().contains("exit status: 3"), "{error}");
+        let ours = |code: i32| run_ours(&mut shell(&format!("exit {code}")), Duration::from_secs(10));
+        assert!(matches!([ours(0), ours(1), ours(2)], [Ok(()), Err(Error::Failed(_)), Err(Error::Said)]));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) fn task(arguments: &[String]) -> Result<(), Error> {
             _ => named = true,
         }
     }
-    child::run(command().args(arguments), LIMIT)
+    child::run_ours(command().args(arguments), LIMIT)
 }
 
 /// Builds an image for a device and returns its path.

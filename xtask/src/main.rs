@@ -45,6 +45,8 @@ pub(crate) enum Error {
     Usage(String),
     /// The task ran and failed.
     Failed(String),
+    /// As [`Self::Usage`], and a program has printed the text.
+    Said,
 }
 
 impl Error {
@@ -58,6 +60,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(text) | Self::Failed(text) => f.write_str(text),
+            Self::Said => f.write_str("a program has refused its arguments"),
         }
     }
 }
@@ -193,11 +196,10 @@ fn main() -> ExitCode {
         }
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("xtask: {error}");
-            match error {
-                Error::Usage(_) => ExitCode::from(2),
-                Error::Failed(_) => ExitCode::FAILURE,
+            if !matches!(error, Error::Said) {
+                eprintln!("xtask: {error}");
             }
+            ExitCode::from(if matches!(error, Error::Failed(_)) { 1 } else { 2 })
         }
     }
 }

@@ -19,7 +19,7 @@ impl Program {
         let Self { package, binary, arguments: first } = self;
         let mut command = child::cargo();
         command.args(["run", "--quiet", "--release", "--package", package, "--bin", binary, "--"]);
-        child::run(command.args(*first).args(arguments), LIMIT)
+        child::run_ours(command.args(*first).args(arguments), LIMIT)
     }
 }
 
