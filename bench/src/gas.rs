@@ -133,17 +133,12 @@ struct Sample {
 }
 
 /// Measures the rows.
-pub(super) fn measure(
-    image: &Image,
-    machine: &Machine,
-    table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
-    if !NAMES.iter().any(|name| wanted(name)) {
+pub(super) fn measure(image: &Image, machine: &Machine, table: &mut Table) -> Result<(), BoxError> {
+    if !table.wants_any(&NAMES) {
         return Ok(());
     }
     static SAMPLES_OF_RUN: Mutex<Vec<Sample>> = Mutex::new(Vec::new());
-    let names: Vec<&str> = NAMES.into_iter().filter(|name| wanted(name)).collect();
+    let names: Vec<&str> = NAMES.into_iter().filter(|name| table.wants(name)).collect();
     let processors = [machine.host(), machine.device()];
     let WorldOptions { rank, .. } = WorldOptions::default();
     // Where other programs run beside it, a floor may take long.

@@ -22,16 +22,15 @@ pub(super) fn measure(
     image: &Image,
     options: &Options,
     table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
     let open = |heap: u64| -> Result<Node, BoxError> {
         let options = Options { heap, max_buffers: 1 << 17, ..options.clone() };
         Ok(runtime.open_with(device, image.clone(), options)?)
     };
-    if wanted("heap_churn") {
+    if table.wants("heap_churn") {
         heap_churn(&open(128 << 20)?, table)?;
     }
-    if wanted("first_put") {
+    if table.wants("first_put") {
         let all = SIZES.iter().map(|(size, count)| size * count).sum::<usize>();
         first_put(&open(all as u64)?, table)?;
     }

@@ -76,6 +76,13 @@ const LAUNCHES: u32 = 3;
 /// The device that other devices are compared with.
 const SHM: &str = "shm";
 
+/// What the devices of all rows are opened with.
+struct Setup<'a> {
+    runtime: &'a Runtime,
+    image: &'a Image,
+    global: &'a Global,
+}
+
 #[derive(clap::Subcommand)]
 enum Command {
     /// Measure calls and transfers, each beside what the machine allows
@@ -86,7 +93,8 @@ enum Command {
 impl Commands for Command {
     fn run(self, cli: &Cli) -> Result<(), Failure> {
         let Self::Rows(args) = self;
-        rows_of(&args, cli.runtime(), &cli.image()?, &cli.global).map_err(|e| {
+        let setup = Setup { runtime: cli.runtime(), image: &cli.image()?, global: &cli.global };
+        rows_of(&args, &setup).map_err(|e| {
             // Handled apart, because a reader that closed its end is no failure.
             match e.downcast::<std::io::Error>() {
                 Ok(io) => Failure::from(*io),
@@ -130,32 +138,31 @@ fn main() -> ExitCode {
 ///
 /// # Errors
 /// An unknown row, a device that does not start, a call that fails.
-fn rows_of(args: &Args, runtime: &Runtime, image: &Image, global: &Global) -> Result<(), BoxError> {
-    let Global { device, json, .. } = global;
+fn rows_of(args: &Args, setup: &Setup<'_>) -> Result<(), BoxError> {
+    let &Setup { runtime, image, global: Global { device, json, .. } } = setup;
     let json = *json;
     let all = || rows::names().chain([INSTRUCTIONS]);
     if let Some(unknown) = args.only.iter().find(|name| !all().any(|known| known == *name)) {
         let names: Vec<&str> = all().collect();
         return Err(format!("no bench is named `{unknown}`: expected some of {}", names.join(", ")).into());
     }
-    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+    let mut table = Table::of(&args.only);
     // The instruction count needs no device; the other rows do.
-    if rows::names().any(wanted) {
+    if rows::names().any(|row| table.wants(row)) {
         check_image(runtime, image, device)?;
         if !json {
-            say_what_is_built(device, runtime.target(device)?.is_some(), wanted);
+            say_what_is_built(device, runtime.target(device)?.is_some(), &table);
         }
         let mut machine = Machine::pin()?;
-        let mut table = Table::default();
         for launch in 0..args.launches {
             if !json {
                 hamr::cli::note(format_args!("hamr-bench: launch {} of {}", launch + 1, args.launches));
             }
-            measure(runtime, image, global, &mut machine, &mut table, &wanted)?;
+            measure(setup, &mut machine, &mut table)?;
         }
-        print(&machine, &table, device, json, &wanted)?;
+        print(&machine, &table, device, json)?;
     }
-    if wanted(INSTRUCTIONS) {
+    if table.wants(INSTRUCTIONS) {
         counts::print(device, json)?;
     }
     Ok(())
@@ -174,10 +181,10 @@ fn check_image(runtime: &Runtime, image: &Image, device: &str) -> Result<(), Box
 }
 
 /// Names the images of rows that do not use the one of the other rows.
-fn say_what_is_built(device: &str, takes_image: bool, wanted: impl Fn(&str) -> bool) {
+fn say_what_is_built(device: &str, takes_image: bool, table: &Table) {
     let module = [modules::IMAGE, modules::MODULE].join(" and ");
     let rows = [("load_module", &*module, takes_image), ("xacc_run", xacc::IMAGE, device == SHM)];
-    let further = rows.iter().filter(|(row, _, on_device)| *on_device && wanted(row));
+    let further = rows.iter().filter(|(row, _, on_device)| *on_device && table.wants(row));
     let further: Vec<String> = further.map(|(row, built, _)| format!("{built} for {row}")).collect();
     if !further.is_empty() {
         hamr::cli::note(format_args!("hamr-bench: builds, where it is not built yet, {}", further.join(", ")));
@@ -185,14 +192,8 @@ fn say_what_is_built(device: &str, takes_image: bool, wanted: impl Fn(&str) -> b
 }
 
 /// One launch of the device.
-fn measure(
-    runtime: &Runtime,
-    image: &Image,
-    global: &Global,
-    machine: &mut Machine,
-    table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
+fn measure(setup: &Setup<'_>, machine: &mut Machine, table: &mut Table) -> Result<(), BoxError> {
+    let &Setup { runtime, image, global } = setup;
     let device = &global.device;
     // Each image has the handlers of its own rows.
     let (cpu, print_warnings) = (Some(machine.device()), false);
@@ -201,48 +202,48 @@ fn measure(
     let growing = options.clone();
     let node = runtime.open_with(device, image.clone(), options.clone())?;
     table.add(Key::new("start"), &[node.info().start.as_nanos() as f64], None);
-    if wanted("task_switch") {
+    if table.wants("task_switch") {
         worlds::task_switch(&node, table)?;
     }
-    if rows::needs_floors(wanted) {
-        rows::measure_calls(&node, machine, table, wanted)?;
+    if rows::needs_floors(table) {
+        rows::measure_calls(&node, machine, table)?;
     }
-    tasks::measure(&node, table, wanted)?;
-    rows::measure_streams(&node, table, wanted)?;
-    if ["call_asleep", "host_call_asleep", "relay_call_asleep"].iter().any(|row| wanted(row)) {
+    tasks::measure(&node, table)?;
+    rows::measure_streams(&node, table)?;
+    if table.wants_any(&["call_asleep", "host_call_asleep", "relay_call_asleep"]) {
         // In a device of its own: during the other rows, no side may sleep.
         let options = Options { wait: WaitMode::Sleep, relay: true, ..options.clone() };
         let waiter = runtime.open_with(device, image.clone(), options.clone())?;
-        if wanted("call_asleep") {
+        if table.wants("call_asleep") {
             sleeping::call_asleep(&waiter, machine.device(), table)?;
         }
-        if wanted("host_call_asleep") {
+        if table.wants("host_call_asleep") {
             sleeping::host_call_asleep(&waiter, machine.device(), table)?;
         }
-        if wanted("relay_call_asleep") {
+        if table.wants("relay_call_asleep") {
             let other = runtime.open_with(device, image.clone(), options)?;
             sleeping::relay_call_asleep(&waiter, &other, table)?;
         }
     }
-    if device == SHM && wanted("call_one_processor") {
+    if device == SHM && table.wants("call_one_processor") {
         let on_one = |wait| {
             runtime.open_with(device, image.clone(), Options { wait, cpu: Some(machine.host()), ..options.clone() })
         };
         sleeping::call_one_processor(&on_one(options.wait)?, &on_one(WaitMode::Sleep)?, table)?;
     }
-    if device == SHM && wanted("split_call_empty") {
+    if device == SHM && table.wants("split_call_empty") {
         let split = Options { protocol: Some(Protocol::Split), ..options.clone() };
         rows::split_call_empty(&runtime.open_with(device, image.clone(), split)?, table)?;
     }
-    if wanted("load_module") || wanted("load_image") {
-        modules::measure(runtime, device, options.clone(), table, wanted)?;
+    if table.wants("load_module") || table.wants("load_image") {
+        modules::measure(runtime, device, options.clone(), table)?;
     }
-    if wanted("copy_dd") || wanted("copy_within") {
+    if table.wants("copy_dd") || table.wants("copy_within") {
         let options = Options { wait: WaitMode::Sleep, ..options.clone() };
         let other = runtime.open_with(device, image.clone(), options)?;
         transfers::copies(&node, &other, table)?;
     }
-    if device != SHM && wanted("call_empty_vs_shm") {
+    if device != SHM && table.wants("call_empty_vs_shm") {
         // Interleaved on the same processors, so that a slow phase of the machine affects both.
         match runtime.open_with(SHM, image.clone(), options) {
             Ok(shm) => compare(&node, &shm, table)?,
@@ -250,48 +251,42 @@ fn measure(
             Err(e) => hamr::cli::note(format_args!("hamr-bench: call_empty_vs_shm skipped: {e}")),
         }
     }
-    gas::measure(image, machine, table, wanted)?;
-    xacc::measure(runtime, machine, table, wanted)?;
-    if wanted("log_line") || wanted("call_empty_logs") {
+    gas::measure(image, machine, table)?;
+    xacc::measure(runtime, machine, table)?;
+    if table.wants("log_line") || table.wants("call_empty_logs") {
         logging::measure(&node, table)?;
     }
-    rows::measure_transfers(&node, table, wanted)?;
+    rows::measure_transfers(&node, table)?;
     drop(node);
-    if device == SHM && worlds::ROWS.iter().any(|row| wanted(row)) {
-        worlds::measure(runtime, image, global, machine, table, wanted)?;
+    if device == SHM && table.wants_any(&worlds::ROWS) {
+        worlds::measure(setup, machine, table)?;
     }
     if device == SHM {
-        growth::measure(runtime, device, image, &growing, table, wanted)?;
-        network::measure(runtime, image, global, machine, table, wanted)?;
+        growth::measure(runtime, device, image, &growing, table)?;
+        network::measure(setup, machine, table)?;
     }
     if device == SHM {
-        verbs::measure(runtime, image, &growing, machine, table, wanted)?;
+        verbs::measure(runtime, image, &growing, machine, table)?;
     }
     // By its name, not with all rows: it takes long.
-    if verbs::FIGURE.iter().any(|row| wanted(row)) && !wanted("start") {
+    if table.wants_any(&verbs::FIGURE) && !table.wants("start") {
         verbs::figure(runtime, device, &growing, machine, table)?;
     }
-    if device == SHM && wanted("xacc_run") {
+    if device == SHM && table.wants("xacc_run") {
         xacc::run(runtime, machine, table)?;
     }
     Ok(())
 }
 
 /// The machine, then the rows. Not by `println!`, which panics when the reader has closed the pipe.
-fn print(
-    machine: &Machine,
-    table: &Table,
-    device: &str,
-    json: bool,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
+fn print(machine: &Machine, table: &Table, device: &str, json: bool) -> Result<(), BoxError> {
     let mut out = std::io::stdout();
     if json {
         writeln!(out, "{}", machine.json(device))?;
     } else {
         writeln!(out, "device {device}; {}\n{}", machine.text(), row::heads())?;
     }
-    for row in Row::all(table).iter().filter(|row| wanted(row.name())) {
+    for row in Row::all(table).iter().filter(|row| table.wants(row.name())) {
         let line = if json { row.json(device).to_string() } else { row.text() };
         writeln!(out, "{line}")?;
     }

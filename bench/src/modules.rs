@@ -11,13 +11,7 @@ pub(crate) const MODULE: &str = "hamr-tests-module";
 
 /// Adds the rows `load_module` and `load_image`: from a file that is built to handlers that can be called. In
 /// a device of its own: the image of the other rows takes no modules.
-pub(crate) fn measure(
-    runtime: &Runtime,
-    device: &str,
-    options: Options,
-    table: &mut Table,
-    wanted: impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
+pub(crate) fn measure(runtime: &Runtime, device: &str, options: Options, table: &mut Table) -> Result<(), BoxError> {
     let Some(target) = runtime.target(device)? else {
         hamr::cli::note(format_args!(
             "hamr-bench: load_module, load_image skipped: device {device} is loaded with no image"
@@ -36,12 +30,12 @@ pub(crate) fn measure(
     };
     let node = runtime.open_with(device, image.clone(), options)?;
     for _ in 0..REPETITIONS {
-        if wanted("load_image") {
+        if table.wants("load_image") {
             let begin = Instant::now();
             node.load_image(&image)?;
             table.add(Key::new("load_image"), &[begin.elapsed().as_nanos() as f64], None);
         }
-        if !wanted("load_module") {
+        if !table.wants("load_module") {
             continue;
         }
         let begin = Instant::now();

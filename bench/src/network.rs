@@ -10,12 +10,11 @@ use super::exchange::{Exchange, WARM};
 use super::floors::{Floors, Gap};
 use super::stats::quantile;
 use super::table::{Beside, Key, Table, Unit};
-use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS, SHM};
-use hamr::cli::Global;
+use super::{BoxError, Machine, PER_SAMPLE, REPETITIONS, SHM, Setup};
 use hamr::link::{Link, Protocol};
 use hamr::mirror::MirrorLink;
 use hamr::tcp::TcpLauncher;
-use hamr::{Error, Image, LaunchRequest, Launcher, Node, Options, Runtime, ShmLauncher, Stream, Target};
+use hamr::{Error, LaunchRequest, Launcher, Node, Options, Runtime, ShmLauncher, Stream, Target};
 use hamr_kernels::bench::empty;
 use hamr_net::key;
 use serde_json::Value;
@@ -24,6 +23,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -49,24 +49,20 @@ const PERCENTILES: usize = 6;
 const BEGIN: Duration = Duration::from_millis(50);
 
 /// Adds the rows of this module.
-pub(super) fn measure(
-    runtime: &Runtime,
-    image: &Image,
-    global: &Global,
-    machine: &Machine,
-    table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
-    for row in ["mirror_call_empty", "driven_call_empty"].into_iter().filter(|row| wanted(row)) {
-        carried_call_empty(row, image, global, machine, table)?;
+pub(super) fn measure(setup: &Setup<'_>, machine: &Machine, table: &mut Table) -> Result<(), BoxError> {
+    for row in ["mirror_call_empty", "driven_call_empty"] {
+        if !table.wants(row) {
+            continue;
+        }
+        carried_call_empty(row, setup, machine, table)?;
     }
-    if !TCP.iter().any(|row| wanted(row)) {
+    if !table.wants_any(&TCP) {
         return Ok(());
     }
     machine.spread()?;
     let long = long();
-    match Server::start(runtime, image, (long + (64 << 20)) as u64) {
-        Ok(server) => tcp(&server, image, global, long, table, wanted)?,
+    match Server::start(setup, (long + (64 << 20)) as u64) {
+        Ok(server) => tcp(&server, setup, long, table)?,
         Err(e) => hamr::cli::note(format_args!("hamr-bench: {} skipped: {e}", TCP.join(", "))),
     }
     machine.gather()
@@ -74,11 +70,9 @@ pub(super) fn measure(
 
 fn tcp(
     server: &Server,
-    image: &Image,
-    global: &Global,
+    &Setup { image, global, .. }: &Setup<'_>,
     long: usize,
     table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
     let mut runtime = Runtime::new()?;
     runtime.register("tcp", TcpLauncher::with_key(server.folder.key()));
@@ -90,23 +84,23 @@ fn tcp(
     let from = vec![1u8; PUT];
     let buffer = node.buffer(&from)?;
     for _ in 0..REPETITIONS {
-        if wanted("tcp_ping_pong") {
+        if table.wants("tcp_ping_pong") {
             let ns = Exchange { key: None, has_line: false, ..call }.samples(SAMPLES)?;
             table.add(Key::new("tcp_ping_pong"), &ns, None);
         }
-        if wanted("tcp_call") {
+        if table.wants("tcp_call") {
             let floor = call.samples(SAMPLES)?;
             let beside = Beside { what: "TLS and a line", ns: &floor };
             table.add(Key::new("tcp_call"), &calls(&stream)?, Some(beside));
         }
-        if wanted("tcp_offload") {
+        if table.wants("tcp_offload") {
             let times = PER_SAMPLE / 5;
             let batch = Exchange { bytes: [FLIGHT * SLOT; 2], has_line: false, times, ..call }.samples(SAMPLES)?;
             let floor: Vec<f64> = batch.iter().map(|ns| ns / FLIGHT as f64).collect();
             let beside = Beside { what: "TLS, batches", ns: &floor };
             table.add(Key::new("tcp_offload").unit(Unit::Rate), &call_async::<FLIGHT>(&stream)?, Some(beside));
         }
-        if wanted("tcp_put") {
+        if table.wants("tcp_put") {
             let floor = Exchange { bytes: [PUT, DONE], has_line: false, times: PUTS, ..call }.samples(1)?;
             let once = || Ok(node.put(black_box(&from), buffer.ptr())?);
             each(WARM, once)?;
@@ -115,7 +109,7 @@ fn tcp(
             table.add(key, &[ns], Some(Beside { what: "TLS", ns: &floor }));
         }
     }
-    if wanted("tcp_call_beside_put") {
+    if table.wants("tcp_call_beside_put") {
         drop(buffer);
         beside_put(&node, &stream, long, table)?;
     }
@@ -196,8 +190,7 @@ impl Launcher for Mirrored {
 /// between the two processors: both sides are held where those of the floor are.
 fn carried_call_empty(
     row: &'static str,
-    image: &Image,
-    global: &Global,
+    &Setup { image, global, .. }: &Setup<'_>,
     machine: &Machine,
     table: &mut Table,
 ) -> Result<(), BoxError> {
@@ -235,12 +228,18 @@ struct Server {
 }
 
 impl Server {
-    fn start(runtime: &Runtime, image: &Image, heap: u64) -> Result<Self, BoxError> {
+    fn start(&Setup { runtime, image, .. }: &Setup<'_>, heap: u64) -> Result<Self, BoxError> {
         let target = runtime.target(SHM)?.ok_or("shm takes no image")?;
         let file = image.resolve(&target)?.path;
         let name = format!("bench-{}", std::process::id());
         let folder = Folder::make(&name)?;
         key::make(&folder.key())?;
+        // Also where a signal ends this program: each launch has a server of that name.
+        static ENDS: Once = Once::new();
+        let (its, path) = (name.clone(), folder.0.clone());
+        let mut watched = Ok(());
+        ENDS.call_once(|| watched = hamr::cli::at_end(move || end(&its, &path)));
+        watched.map_err(|e| e.to_string())?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["serve", &name, "--json", "--device", SHM, "--listen", "127.0.0.1:0", "--key"]);
         command.arg(folder.key()).arg("--image").arg(file).args(["--option", &format!("heap={heap}")]);
@@ -295,4 +294,10 @@ impl Drop for Folder {
         // An error means that it is gone.
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// A server, and its folder. Errors mean that they are gone.
+fn end(name: &str, folder: &Path) {
+    let _ = hamr::serve::stop(name);
+    let _ = std::fs::remove_dir_all(folder);
 }

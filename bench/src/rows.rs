@@ -204,17 +204,12 @@ const ROWS: &[CallRow] = &[
 ];
 
 /// Is a row wanted that [`measure_calls`] measures?
-pub(crate) fn needs_floors(wanted: &impl Fn(&str) -> bool) -> bool {
-    ALL.iter().any(|(name, by)| *by == By::Calls && wanted(name))
+pub(crate) fn needs_floors(table: &Table) -> bool {
+    ALL.iter().any(|(name, by)| *by == By::Calls && table.wants(name))
 }
 
 /// The floors, and the calls beside them.
-pub(crate) fn measure_calls(
-    node: &Node,
-    machine: &mut Machine,
-    table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
+pub(crate) fn measure_calls(node: &Node, machine: &mut Machine, table: &mut Table) -> Result<(), BoxError> {
     let floors = Floors::new(node)?;
     let gaps = GAPS.map(Gap::new);
     let buffers = [node.buffer(&[1.0; 16])?, node.buffer(&[0.0; 16])?];
@@ -236,17 +231,20 @@ pub(crate) fn measure_calls(
             table.add(named("floor_one_line"), one.best(), None);
             let beside = Beside { what: "floor", ns: one.best() };
             table.add(named("call_empty"), &calls::call_empty(stream, gap)?, Some(beside));
-            if wanted("floor_two_lines") {
+            if table.wants("floor_two_lines") {
                 table.add(named("floor_two_lines"), floors.two_lines(repetition, gap)?.best(), Some(beside));
             }
         }
         let shared = shared.get(repetition % SHARED).ok_or("no stream")?;
         let scene = Scene { node, buffers: &buffers, stream, shared, floors: &floors };
-        for row in ROWS.iter().filter(|row| repetition % row.every == 0 && wanted(row.key.name)) {
+        for row in ROWS.iter().filter(|row| repetition % row.every == 0) {
+            if !table.wants(row.key.name) {
+                continue;
+            }
             let beside = Measured::new(row.against, &floors, stream, repetition)?;
             table.add(row.key.spell(beside.spell), &(row.measure)(&scene)?, beside.beside());
         }
-        if wanted("call_over_handler") {
+        if table.wants("call_over_handler") {
             let handlers = Handlers::calibrate(stream)?;
             for ns in HANDLERS {
                 let spell = floors.one_line(repetition, Gap::NONE)?.spell();
@@ -304,8 +302,8 @@ impl Measured {
 }
 
 /// Calls among many open streams: on one of 64, and on 8 and 64 in turn.
-pub(crate) fn measure_streams(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
-    if !wanted("streams_64") && !wanted("streams_turn") {
+pub(crate) fn measure_streams(node: &Node, table: &mut Table) -> Result<(), BoxError> {
+    if !table.wants("streams_64") && !table.wants("streams_turn") {
         return Ok(());
     }
     let floors = Floors::new(node)?;
@@ -324,11 +322,11 @@ pub(crate) fn measure_streams(node: &Node, table: &mut Table, wanted: &impl Fn(&
         let beside = Some(Beside { what: "call_empty", ns: &alone });
         let turn = |count| Key::new("streams_turn").vary("streams", count).spell(spell);
         let streams = open(64)?;
-        if wanted("streams_64") {
+        if table.wants("streams_64") {
             let among = warm(streams.get(repetition * 2 % 64).ok_or("no stream")?)?;
             table.add(Key::new("streams_64").spell(spell), &among, beside);
         }
-        if wanted("streams_turn") {
+        if table.wants("streams_turn") {
             table.add(turn(64), &ways::in_turn(&streams)?, beside);
             drop(streams);
             table.add(turn(8), &ways::in_turn(&open(8)?)?, beside);
@@ -338,11 +336,7 @@ pub(crate) fn measure_streams(node: &Node, table: &mut Table, wanted: &impl Fn(&
 }
 
 /// Transfers, against plain copies and the raw hand-over.
-pub(crate) fn measure_transfers(
-    node: &Node,
-    table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
+pub(crate) fn measure_transfers(node: &Node, table: &mut Table) -> Result<(), BoxError> {
     const NAMES: [&str; 11] = [
         "put_8b",
         "get_8b",
@@ -356,14 +350,14 @@ pub(crate) fn measure_transfers(
         "overlap",
         "chain_16",
     ];
-    if !NAMES.iter().any(|name| wanted(name)) {
+    if !table.wants_any(&NAMES) {
         return Ok(());
     }
     let stream = node.stream()?;
     let floors = Floors::new(node)?;
     let mut area = Area::new(node)?;
     for (name, size) in [("put_sync_64b", 64), ("put_sync_1k", 1 << 10)] {
-        if !wanted(name) {
+        if !table.wants(name) {
             continue;
         }
         for repetition in 0..REPETITIONS {
@@ -373,7 +367,7 @@ pub(crate) fn measure_transfers(
             table.add(Key::new(name).size(size).spell(spell), &[ours], Some(beside));
         }
     }
-    if wanted("put_async_submit") {
+    if table.wants("put_async_submit") {
         let from = area.submitted()?;
         for _ in 0..REPETITIONS {
             let (ours, put) = area.put_async_submit(&from)?;
@@ -381,7 +375,7 @@ pub(crate) fn measure_transfers(
             table.add(Key::new("put_async_submit").size(SUBMITTED), &[ours], Some(beside));
         }
     }
-    if wanted("overlap") {
+    if table.wants("overlap") {
         let from = area.submitted()?;
         for _ in 0..REPETITIONS {
             let (ours, longer) = area.overlap(&stream, &from)?;
@@ -389,7 +383,7 @@ pub(crate) fn measure_transfers(
             table.add(Key::new("overlap").size(SUBMITTED), &[ours], Some(beside));
         }
     }
-    if wanted("inout_1k") {
+    if table.wants("inout_1k") {
         for repetition in 0..REPETITIONS {
             let spell = floors.one_line(repetition, Gap::NONE)?.spell();
             let (ours, by_hand) = area.in_out(1 << 10)?;
@@ -397,7 +391,7 @@ pub(crate) fn measure_transfers(
             table.add(Key::new("inout_1k").size(1 << 10).spell(spell), &[ours], Some(beside));
         }
     }
-    if wanted("chain_16") {
+    if table.wants("chain_16") {
         for repetition in 0..REPETITIONS {
             let spell = floors.one_line(repetition, Gap::NONE)?.spell();
             let (ours, one) = area.chain_16(&stream)?;
@@ -413,15 +407,15 @@ pub(crate) fn measure_transfers(
         // Small transfers are shown in nanoseconds, large ones as bandwidth.
         let unit = if size < 64 << 10 { Unit::Ns } else { Unit::GbS };
         for repetition in 0..REPETITIONS / 2 {
-            if wanted("put") {
+            if table.wants("put") {
                 let (ours, floor) = area.put(size)?;
                 table.add(Key::new("put").size(size).unit(unit), &[ours], Some(copy(&[floor])));
             }
-            if wanted("get") {
+            if table.wants("get") {
                 let (ours, floor) = area.get(size)?;
                 table.add(Key::new("get").size(size).unit(unit), &[ours], Some(copy(&[floor])));
             }
-            if wanted("put_notify") {
+            if table.wants("put_notify") {
                 let spell = floors.one_line(repetition, Gap::NONE)?.spell();
                 let (ours, floor) = area.put_notify(&stream, &floors, size)?;
                 let beside = Beside { what: "hand-over", ns: &[floor] };

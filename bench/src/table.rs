@@ -82,14 +82,31 @@ pub(crate) struct Series {
     pub(crate) ratios: Vec<f64>,
 }
 
-/// All samples of a run.
+/// All samples of a run, of the rows that are wanted.
 #[derive(Default)]
 pub(crate) struct Table {
+    /// Empty: all rows.
+    only: Vec<String>,
     names: Vec<&'static str>,
     rows: BTreeMap<Key, Series>,
 }
 
 impl Table {
+    /// A table for these rows, or for all.
+    pub(crate) fn of(only: &[String]) -> Self {
+        Self { only: only.to_vec(), ..Self::default() }
+    }
+
+    /// True if the row of this name is to be measured.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    /// True if one of these is.
+    pub(crate) fn wants_any(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.wants(name))
+    }
+
     /// Adds samples in nanoseconds per operation, and what was measured beside them.
     pub(crate) fn add(&mut self, key: Key, ns: &[f64], beside: Option<Beside<'_>>) {
         if !self.names.contains(&key.name) {

@@ -17,15 +17,15 @@ const FOR_EVER: u32 = u32::MAX;
 const SENDS: u32 = 20_000;
 
 /// Adds the rows of this module.
-pub(super) fn measure(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
-    if !["host_call_nested", "host_call_send", "task_call_beside", "call_empty_beside"].iter().any(|row| wanted(row)) {
+pub(super) fn measure(node: &Node, table: &mut Table) -> Result<(), BoxError> {
+    if !table.wants_any(&["host_call_nested", "host_call_send", "task_call_beside", "call_empty_beside"]) {
         return Ok(());
     }
     let stream = node.stream()?;
     let places = node.info().tasks;
     // A task each: a stream has few tickets.
     let others = (0..places).map(|_| node.stream()).collect::<Result<Vec<_>, _>>()?;
-    if wanted("host_call_nested") {
+    if table.wants("host_call_nested") {
         let body: Nested =
             Box::new(|cx| cx.service::<Node>()?.sync(empty::with()).map_err(|error| Fault::msg(&error.to_string())));
         node.serve(body);
@@ -38,7 +38,7 @@ pub(super) fn measure(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> 
             table.add(key, &ns, Some(Beside { what: "the three apart", ns: &[apart] }));
         }
     }
-    if wanted("host_call_send") {
+    if table.wants("host_call_send") {
         let sent = Sent::serve(node);
         for _ in 0..REPETITIONS {
             let (spell, floor) = (spell(&stream)?, calls::one_way(&stream)?);
@@ -46,7 +46,7 @@ pub(super) fn measure(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> 
             table.add(key, &[sent.each(&stream)?], Some(Beside { what: "one_way", ns: &floor }));
         }
     }
-    if wanted("task_call_beside") {
+    if table.wants("task_call_beside") {
         for _ in 0..REPETITIONS {
             let (spell, alone) = (spell(&stream)?, ways::task(&stream)?);
             let waiting = places - 1;
@@ -55,7 +55,7 @@ pub(super) fn measure(node: &Node, table: &mut Table, wanted: &impl Fn(&str) -> 
             table.add(key, &ns, Some(Beside { what: "task_call", ns: &alone }));
         }
     }
-    if wanted("call_empty_beside") {
+    if table.wants("call_empty_beside") {
         for _ in 0..REPETITIONS {
             let (spell, alone) = (spell(&stream)?, calls::call_empty(&stream, Gap::NONE)?);
             let ns = beside(&others, places, || yields::with(FOR_EVER), || calls::call_empty(&stream, Gap::NONE))?;

@@ -62,10 +62,9 @@ pub(crate) fn measure(
     options: &Options,
     machine: &mut Machine,
     table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
-    let names = LATENCIES.map(|(name, _)| name).into_iter().chain(OTHERS);
-    if !names.into_iter().any(wanted) {
+    let latencies: Vec<_> = LATENCIES.into_iter().filter(|(name, _)| table.wants(name)).collect();
+    if latencies.is_empty() && !table.wants_any(&OTHERS) {
         return Ok(());
     }
     let options = of_verbs(options);
@@ -73,7 +72,7 @@ pub(crate) fn measure(
     let own = match open(&Wire::Own) {
         Ok(own) => own,
         // Asked for by name, not with all rows.
-        Err(why) if !wanted("start") => return Err(why),
+        Err(why) if !table.wants("start") => return Err(why),
         Err(why) => {
             hamr::cli::note(format_args!("hamr-bench: rows of verbs skipped: {why}"));
             return Ok(());
@@ -86,11 +85,11 @@ pub(crate) fn measure(
         let (spell, lines) = (floor.spell(), floor.best());
         machine.note(median(lines));
         let ns: Vec<f64> = lines.iter().map(|ns| ns + BEYOND_NS).collect();
-        for (name, opcode) in LATENCIES.into_iter().filter(|(name, _)| wanted(name)) {
+        for &(name, opcode) in &latencies {
             let beside = Beside { what: "two lines + 90 ns", ns: &ns };
             table.add(Key::new(name).size(8).spell(spell), &own.samples(&own.rounds(opcode, 8, TIMES))?, Some(beside));
         }
-        if wanted("verbs_rate_8") {
+        if table.wants("verbs_rate_8") {
             let how = Rounds { window: 64, every: 16, ..own.rounds(Opcode::WRITE, 8, 8 * TIMES) };
             let key = Key::new("verbs_rate_8").vary("in flight", 64).unit(Unit::Rate).spell(spell);
             table.add(key, &own.samples(&how)?, Some(Beside { what: "the goal", ns: &[RATE_NS] }));
@@ -98,7 +97,7 @@ pub(crate) fn measure(
     }
     drop(floors);
     drop(beside);
-    if wanted("verbs_host_driven") {
+    if table.wants("verbs_host_driven") {
         let driven = Device::open(runtime, super::SHM, &Options { spin: AWAKE, ..options.clone() }, &Wire::Own)?;
         let how = own.rounds(Opcode::WRITE, 8, TIMES);
         let stopped = driven.stop()?;
@@ -111,16 +110,16 @@ pub(crate) fn measure(
         }
         drop(stopped);
     }
-    if wanted("verbs_bw") {
+    if table.wants("verbs_bw") {
         own.copies(table)?;
     }
-    if wanted("verbs_idle") {
+    if table.wants("verbs_idle") {
         let used = own.idle()?;
         let all = IDLE.as_nanos() as f64;
         table.add(Key::new("verbs_idle"), &[used], Some(Beside { what: "that time", ns: &[all] }));
     }
     drop(own);
-    if wanted("verbs_udp_8") {
+    if table.wants("verbs_udp_8") {
         // Another one than those of other runs.
         let [.., high, low] = std::process::id().to_be_bytes();
         let address = Ipv4Addr::new(127, 93, high, low | 1);

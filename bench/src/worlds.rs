@@ -3,9 +3,8 @@
 
 use super::stats::Spell;
 use super::table::{Beside, Key, Table, Unit};
-use super::{BoxError, Machine, REPETITIONS};
-use hamr::cli::Global;
-use hamr::{Image, Node, Options, Runtime, WaitMode, World, WorldOptions};
+use super::{BoxError, Machine, REPETITIONS, Setup};
+use hamr::{Node, Options, WaitMode, World, WorldOptions};
 use hamr_comm::{Call, Fault, Handler};
 use hamr_kernels::bench::{
     empty, rank_adds, rank_barriers, rank_calls, rank_copies, rank_flags, rank_puts, rank_signals, yields,
@@ -44,12 +43,9 @@ pub(super) fn task_switch(node: &Node, table: &mut Table) -> Result<(), BoxError
 
 /// Adds the rows of worlds, of processes over shared memory.
 pub(super) fn measure(
-    runtime: &Runtime,
-    image: &Image,
-    global: &Global,
+    &Setup { runtime, image, global }: &Setup<'_>,
     machine: &Machine,
     table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), BoxError> {
     let sizes = |wait: Option<WaitMode>| {
         let WorldOptions { rank, .. } = WorldOptions::default();
@@ -60,7 +56,7 @@ pub(super) fn measure(
     let start = |ranks: u32, wait: Option<WaitMode>| -> Result<World, BoxError> {
         Ok(runtime.world_with(&vec!["shm"; ranks as usize], image.clone(), sizes(wait))?)
     };
-    if wanted("world_idle") {
+    if table.wants("world_idle") {
         let alone = start(1, Some(WaitMode::Sleep))?;
         for ranks in IDLE {
             let world = match ranks {
@@ -74,13 +70,13 @@ pub(super) fn measure(
             }
         }
     }
-    if ROWS.iter().any(|row| !["world_idle", "world_run"].contains(row) && wanted(row)) {
+    if ROWS.iter().any(|row| !["world_idle", "world_run"].contains(row) && table.wants(row)) {
         let world = start(2, None)?;
         for _ in 0..REPETITIONS {
-            ranks(&world, table, wanted)?;
+            ranks(&world, table)?;
         }
     }
-    if wanted("world_run") {
+    if table.wants("world_run") {
         // This program and rank 0 have one processor.
         let world = start(2, Some(WaitMode::Sleep))?;
         for _ in 0..REPETITIONS {
@@ -90,41 +86,41 @@ pub(super) fn measure(
     Ok(())
 }
 
-fn ranks(world: &World, table: &mut Table, wanted: &impl Fn(&str) -> bool) -> Result<(), BoxError> {
+fn ranks(world: &World, table: &mut Table) -> Result<(), BoxError> {
     let first = world.node(0);
     let flags = |one_line| -> Result<f64, BoxError> {
         let [tight, paused] = [false, true].map(|paused| both(world, rank_flags::with(TIMES, one_line, paused)));
         Ok(tight?.min(paused?))
     };
-    if wanted("world_call") {
+    if table.wants("world_call") {
         let line = flags(true)?;
         let spell = Spell::of(line);
         let ns = each(asleep(first, rank_calls::with(TIMES))?, TIMES);
         table.add(Key::new("world_call").spell(spell), &[ns], Some(Beside { what: "one line", ns: &[line] }));
     }
-    if wanted("world_signal") {
+    if table.wants("world_signal") {
         let (spell, floor) = (Spell::of(flags(true)?), flags(false)?);
         let ns = both(world, rank_signals::with(TIMES))?;
         table.add(Key::new("world_signal").spell(spell), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
     }
-    if wanted("world_barrier") {
+    if table.wants("world_barrier") {
         let (spell, floor) = (Spell::of(flags(true)?), flags(false)?);
         let ns = both(world, rank_barriers::with(TIMES))?;
         table.add(Key::new("world_barrier").spell(spell), &[ns], Some(Beside { what: "two flags", ns: &[floor] }));
     }
-    if wanted("world_put_8b") {
+    if table.wants("world_put_8b") {
         let times = 100 * TIMES;
         let ns = each(asleep(first, rank_puts::with(times, 8))?, times);
         table.add(Key::new("world_put_8b").size(8), &[ns], None);
     }
-    if wanted("world_put_64k") {
+    if table.wants("world_put_64k") {
         let times = TIMES / 10;
         let floor = each(asleep(first, rank_copies::with(times, LONG))?, times);
         let ns = each(asleep(first, rank_puts::with(times, LONG))?, times);
         let key = Key::new("world_put_64k").size(LONG as usize).unit(Unit::GbS);
         table.add(key, &[ns], Some(Beside { what: "memcpy", ns: &[floor] }));
     }
-    if wanted("world_fetch_add") {
+    if table.wants("world_fetch_add") {
         let times = 100 * TIMES;
         let [floor, ns] = [true, false].map(|raw| asleep(first, rank_adds::with(times, raw)));
         let [floor, ns] = [each(floor?, times), each(ns?, times)];

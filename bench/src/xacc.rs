@@ -38,14 +38,9 @@ const LINE: i64 = 1 << 20;
 type Pairs = Arc<Mutex<Vec<(Key, f64, f64)>>>;
 
 /// Measures the rows.
-pub(super) fn measure(
-    runtime: &Runtime,
-    machine: &Machine,
-    table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
+pub(super) fn measure(runtime: &Runtime, machine: &Machine, table: &mut Table) -> Result<(), BoxError> {
     let processors = [machine.host(), machine.device()];
-    if wanted("himeno") {
+    if table.wants("himeno") {
         for ranks in [1, 2] {
             let key = Key::new("himeno").vary("ranks", ranks);
             let pairs = program(runtime, processors, ranks, 512 << 20, move |w, pairs| {
@@ -65,7 +60,7 @@ pub(super) fn measure(
             note(table, pairs, "threads");
         }
     }
-    if wanted("cg") {
+    if table.wants("cg") {
         let (class, _) = Class::of("A").ok_or("a class")?;
         let pairs = program(runtime, processors, 2, 128 << 20, move |w, pairs| {
             for _ in 0..FEW {
@@ -80,9 +75,9 @@ pub(super) fn measure(
         })?;
         note(table, pairs, "threads");
     }
-    loops(runtime, processors, table, wanted)?;
-    transfers(runtime, processors, table, wanted)?;
-    if wanted("xacc_ranks") {
+    loops(runtime, processors, table)?;
+    transfers(runtime, processors, table)?;
+    if table.wants("xacc_ranks") {
         more_ranks(runtime, processors, table)?;
     }
     Ok(())
@@ -112,13 +107,8 @@ pub(super) fn run(runtime: &Runtime, machine: &Machine, table: &mut Table) -> Re
 }
 
 /// Loops over vectors in the cache, on one rank.
-fn loops(
-    runtime: &Runtime,
-    processors: [usize; 2],
-    table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
-    let (axpy, dot) = (wanted("xacc_axpy"), wanted("xacc_dot"));
+fn loops(runtime: &Runtime, processors: [usize; 2], table: &mut Table) -> Result<(), BoxError> {
+    let (axpy, dot) = (table.wants("xacc_axpy"), table.wants("xacc_dot"));
     if !axpy && !dot {
         return Ok(());
     }
@@ -143,13 +133,8 @@ fn loops(
 }
 
 /// What two ranks tell each other, and what they copy.
-fn transfers(
-    runtime: &Runtime,
-    processors: [usize; 2],
-    table: &mut Table,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<(), BoxError> {
-    let is_wanted = ["xacc_barrier", "xacc_reduce", "xacc_post"].map(wanted);
+fn transfers(runtime: &Runtime, processors: [usize; 2], table: &mut Table) -> Result<(), BoxError> {
+    let is_wanted = ["xacc_barrier", "xacc_reduce", "xacc_post"].map(|row| table.wants(row));
     let [barrier, reduce, post] = is_wanted;
     if is_wanted.contains(&true) {
         let pairs = program(runtime, processors, 2, 1 << 20, move |w, pairs| {
@@ -178,7 +163,7 @@ fn transfers(
         })?;
         note(table, pairs, "two flags");
     }
-    let (reflect, gmove) = (wanted("xacc_reflect"), wanted("xacc_gmove"));
+    let (reflect, gmove) = (table.wants("xacc_reflect"), table.wants("xacc_gmove"));
     if reflect || gmove {
         let pairs = program(runtime, processors, 2, 32 << 20, move |w, pairs| copies(w, pairs, reflect, gmove))?;
         note(table, pairs, "memcpy");

@@ -1,6 +1,6 @@
 //! A few rows, as text and as JSON.
 
-use crate::common::{Run, hamr};
+use crate::common::{Run, hamr, signal, spawn, until};
 use serde_json::Value;
 
 /// The rows of a run, by name.
@@ -36,6 +36,18 @@ fn rows_state_their_spell_and_what_is_beside_them() {
     assert_eq!(empty["beside"], "floor");
     assert_eq!(named("call_64b")[0]["beside"], "call_empty");
     assert!(named("call_single").iter().all(|row| row["p9999_ns"].as_f64() >= row["p999_ns"].as_f64()));
+}
+
+/// A signal ends the server of the rows of a network, too, and takes its folder away.
+#[test]
+fn an_ended_run_leaves_no_server() {
+    let running = spawn(&["rows", "--launches", "1", "--only", "tcp_ping_pong,tcp_call,tcp_offload,tcp_put"]);
+    let folder = std::env::temp_dir().join(format!("hamr-bench-{}", running.id()));
+    until("the server's key is there", || folder.join("key").is_file().then_some(()));
+    signal(running.id(), "TERM");
+    let run = running.wait();
+    assert_eq!((run.code, folder.exists()), (None, false), "{run:?}");
+    run.left_nothing();
 }
 
 /// Each row of copies, of tasks, of worlds and of programs, a barrier of GASNet's interface, and what they stand beside.
