@@ -1,9 +1,6 @@
 //! TLS 1.3 between two identities, never resumed. What a side accepts is checked twice: by its verifier in the handshake,
 //! and behind it by [`Tls::is_proven`].
 
-#[cfg(test)]
-mod tests;
-
 use crate::failure::Broken;
 use crate::frame::End;
 use ring::hkdf;
@@ -184,9 +181,36 @@ impl Only {
     }
 }
 
-/// TLS 1.2 is not built in; an answer for it is asked for all the same.
-fn older() -> Error {
-    Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered)
+/// What the traits of both ends ask for alike.
+macro_rules! verifies_signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            // It is not built in; an answer for it is asked for all the same.
+            Err(Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered))
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            key: &CertificateDer<'_>,
+            by: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.is_signed(message, key, by)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
 }
 
 impl ServerCertVerifier for Only {
@@ -201,31 +225,7 @@ impl ServerCertVerifier for Only {
         self.is_this(key, more).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(older())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        by: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.is_signed(message, key, by)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    verifies_signatures!();
 }
 
 impl ClientCertVerifier for Only {
@@ -242,29 +242,9 @@ impl ClientCertVerifier for Only {
         self.is_this(key, more).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(older())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        by: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.is_signed(message, key, by)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    verifies_signatures!();
 }
+
+// Behind the macro, which it uses.
+#[cfg(test)]
+mod tests;

@@ -91,6 +91,17 @@ fn another_key_is_refused_by_both_ends() {
 #[derive(Debug)]
 struct Trusting;
 
+impl Trusting {
+    fn is_signed(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+}
+
 impl ServerCertVerifier for Trusting {
     fn verify_server_cert(
         &self,
@@ -102,28 +113,7 @@ impl ServerCertVerifier for Trusting {
     ) -> Result<ServerCertVerified, Error> {
         Ok(ServerCertVerified::assertion())
     }
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    verifies_signatures!();
 }
 
 fn trusting(own: Option<Arc<dyn rustls::client::ResolvesClientCert>>) -> Arc<ClientConfig> {
