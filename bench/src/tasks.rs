@@ -28,7 +28,7 @@ pub(super) fn measure(node: &Node, table: &mut Table) -> Result<(), BoxError> {
     if table.wants("host_call_nested") {
         let body: Nested =
             Box::new(|cx| cx.service::<Node>()?.sync(empty::with()).map_err(|error| Fault::msg(&error.to_string())));
-        node.serve(body);
+        node.provide(body);
         for _ in 0..REPETITIONS {
             let parts = [ways::task(&stream)?, ways::from_device(&stream)?, calls::call_empty(&stream, Gap::NONE)?];
             let apart = parts.iter().map(|ns| median(ns)).sum();
@@ -84,7 +84,7 @@ impl Sent {
             }
             Ok(())
         });
-        node.serve(body);
+        node.provide(body);
         sent
     }
 

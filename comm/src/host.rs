@@ -74,7 +74,7 @@ pub struct Caller {
 
 /// One call, as the host crate has it.
 pub trait HostCall {
-    /// The service of this type, if the program serves one.
+    /// The service of this type, if the program provides one.
     fn service(&self, wanted: TypeId) -> Option<&(dyn Any + Send + Sync)>;
     /// Who calls.
     fn caller(&self) -> Caller;
@@ -100,11 +100,11 @@ impl<'h> Host<'h> {
         Self { call }
     }
 
-    /// The value of this type that the program serves, `Runtime::serve` or `Node::serve`; that of
+    /// The value of this type that the program provides, `Runtime::provide` or `Node::provide`; that of
     /// the calling node comes first.
     ///
     /// # Errors
-    /// A fault that names the type: the program serves none.
+    /// A fault that names the type: the program provides none.
     pub fn service<T: Any + Send + Sync>(&self) -> Result<&'h T, Fault> {
         let service = self.call.service(TypeId::of::<T>()).and_then(|service| service.downcast_ref());
         service.ok_or_else(|| no_service(type_name::<T>()))
@@ -154,7 +154,7 @@ impl<'h> Host<'h> {
 fn no_service(name: &str) -> Fault {
     let path = name.split('<').next().unwrap_or_default();
     let start = path.rfind("::").map_or(0, |at| at + 2);
-    let mut fault = Fault::with_text(Status::FAILED, "the host serves no ");
+    let mut fault = Fault::with_text(Status::FAILED, "the host provides no ");
     fault.append(name.get(start..).unwrap_or_default());
     fault
 }

@@ -309,7 +309,7 @@ impl Side {
 impl Task<'_> {
     /// [`Self::wait_until`] for what the program publishes, and notifies this device of.
     #[track_caller]
-    pub fn wait_for_side(&self, ready: impl FnMut() -> bool) -> Result<(), crate::Interrupted> {
+    pub fn wait_until_side(&self, ready: impl FnMut() -> bool) -> Result<(), crate::Interrupted> {
         use crate::task::{Place, Reason};
         use hamr_shared_abi::task_line::WaitKind;
         self.wait_for_peer(Reason::new(WaitKind::CONDITION, Place::caller()), ready)

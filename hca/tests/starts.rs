@@ -120,15 +120,15 @@ fn a_command_reaches_its_own_adapter() {
     let (fabric, _others) = (Fabric::open(&node).expect("an adapter"), Fabric::open(&other).expect("an adapter"));
     // The host serves none, then another's.
     assert_eq!(failed(&node, CallOptions::default()).0, Some(Status::REMOTE));
-    fabric.serve(&other);
+    fabric.provide(&other);
     assert_eq!(failed(&other, CallOptions::default()).0, Some(Status::REMOTE));
-    fabric.serve(&node);
+    fabric.provide(&node);
     assert_eq!(node.sync(set_up_and_send::with(10)).expect("all come"), 45);
     // An epoch later it is no one's.
     node.restart().expect("it begins another epoch");
     assert_eq!(failed(&node, CallOptions::default()).0, Some(Status::REMOTE));
     let fabric = Fabric::open(&node).expect("an adapter");
-    fabric.serve(&node);
+    fabric.provide(&node);
     assert_eq!(node.sync(set_up_and_send::with(10)).expect("all come"), 45);
 }
 
@@ -154,7 +154,7 @@ fn a_wait_for_a_stopped_adapter_keeps_to_its_limit() {
 fn a_command_to_a_stopped_adapter_keeps_to_its_limit() {
     let node = open("shm", 1 << 20);
     let fabric = Fabric::open(&node).expect("an adapter");
-    fabric.serve(&node);
+    fabric.provide(&node);
     let process = fabric.process().expect("it runs");
     let signal =
         |signal| kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), signal).expect("it runs");

@@ -54,7 +54,7 @@ impl Runtime {
         // Here a process has mostly one thread yet.
         crate::memory::register_barrier();
         let mut runtime = Self { launchers: BTreeMap::new(), services: Arc::default() };
-        runtime.serve(Relays(Arc::new(Nodes::default())));
+        runtime.provide(Relays(Arc::new(Nodes::default())));
         runtime.register("shm", ShmLauncher);
         runtime.register("loopback", LoopbackLauncher);
         runtime.register("thread", ThreadLauncher);
@@ -97,11 +97,11 @@ impl Runtime {
         open.iter().filter_map(|services| Some(Node::of_services(services)?.lent())).collect()
     }
 
-    /// Serves `value` to the bodies that devices of this runtime call
+    /// Provides `value` to the bodies that devices of this runtime call
     /// ([`hamr_comm::Host::service`]), by its type, until the runtime is dropped; of two of a type the
     /// last. It may own a node of this runtime.
-    pub fn serve(&self, value: impl std::any::Any + Send + Sync) {
-        self.services.serve(value);
+    pub fn provide(&self, value: impl std::any::Any + Send + Sync) {
+        self.services.provide(value);
     }
 
     /// Starts a device, loads the image, shakes hands. The spec is `kind` or `kind:argument`.

@@ -14,15 +14,15 @@ pub(crate) struct Services {
     growing: Mutex<()>,
 }
 
-/// Those of one type, in the order in which they were served.
+/// Those of one type, in the order in which they were provided.
 struct OfType {
     id: TypeId,
     values: Values,
 }
 
 impl Services {
-    /// Serves `value` from now on, in the place of an earlier one of its type.
-    pub(crate) fn serve<T: Any + Send + Sync>(&self, value: T) {
+    /// Provides `value` from now on, in the place of an earlier one of its type.
+    pub(crate) fn provide<T: Any + Send + Sync>(&self, value: T) {
         let id = TypeId::of::<T>();
         let _one = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.of(id).is_none() {
@@ -33,7 +33,7 @@ impl Services {
         }
     }
 
-    /// The service of this type that was served last.
+    /// The service of this type that was provided last.
     pub(crate) fn get(&self, wanted: TypeId) -> Option<&(dyn Any + Send + Sync)> {
         self.of(wanted)?.iter().last().map(|value| &**value)
     }
@@ -99,19 +99,19 @@ mod tests {
     fn services_are_found_by_their_types() {
         let services = Services::default();
         assert_eq!(found::<u32>(&services), None);
-        services.serve(7u32);
-        services.serve("seven");
+        services.provide(7u32);
+        services.provide("seven");
         assert_eq!((found::<u32>(&services), found::<&str>(&services)), (Some(7), Some("seven")));
-        services.serve(8u32);
+        services.provide(8u32);
         assert_eq!((found::<u32>(&services), found::<u64>(&services)), (Some(8), None));
     }
 
     #[test]
-    fn threads_serve_at_the_same_time() {
+    fn threads_provide_at_the_same_time() {
         let services = Services::default();
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..1000u32).for_each(|n| services.serve(n)));
-            scope.spawn(|| (0..1000u64).for_each(|n| services.serve(n)));
+            scope.spawn(|| (0..1000u32).for_each(|n| services.provide(n)));
+            scope.spawn(|| (0..1000u64).for_each(|n| services.provide(n)));
         });
         assert_eq!((found::<u32>(&services), found::<u64>(&services)), (Some(999), Some(999)));
     }
@@ -128,9 +128,9 @@ mod tests {
         // A stack that a chain of destructors would not fit.
         let many = std::thread::Builder::new().stack_size(256 << 10).spawn(|| {
             let services = Services::default();
-            (0..5000u32).for_each(|n| services.serve(n));
+            (0..5000u32).for_each(|n| services.provide(n));
             let dropped = std::sync::Arc::default();
-            (0..3).for_each(|_| services.serve(Panics(std::sync::Arc::clone(&dropped))));
+            (0..3).for_each(|_| services.provide(Panics(std::sync::Arc::clone(&dropped))));
             drop(services);
             dropped.load(std::sync::atomic::Ordering::Relaxed)
         });

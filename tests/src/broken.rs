@@ -255,7 +255,7 @@ fn log_until(node: &Node, logs: &mut Logs, text: &str) -> Vec<LogEvent> {
     node.sync(say::with(1, 2.0, heapless::String::try_from(text).expect("it fits"))).expect("a reply");
     let mut events = Vec::new();
     until("the logger works", || {
-        events.extend(logs.wait(Duration::from_millis(50)));
+        events.extend(logs.wait_timeout(Duration::from_millis(50)));
         let is_it = |event: &LogEvent| matches!(event, LogEvent::Line(line) if line.message.contains(text));
         events.iter().any(is_it)
     });

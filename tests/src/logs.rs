@@ -70,7 +70,7 @@ fn until(logs: &mut Logs, last: &str) -> Vec<LogLine> {
     let begin = Instant::now();
     let mut lines = Vec::new();
     while begin.elapsed() < LOG_TIMEOUT {
-        for event in logs.wait(Duration::from_millis(50)) {
+        for event in logs.wait_timeout(Duration::from_millis(50)) {
             match event {
                 LogEvent::Line(line) => lines.push(line),
                 LogEvent::Epoch(_) => {}
@@ -245,7 +245,7 @@ pub fn an_observer_takes_nothing_away(spec: &str) {
     let mut events = Vec::new();
     while !events.iter().any(|e| matches!(e, LogEvent::Line(line) if line.message.contains("serving"))) {
         assert!(begin.elapsed() < LOG_TIMEOUT, "{events:?}");
-        events.extend(watch.wait(Duration::from_millis(50)).expect("its build"));
+        events.extend(watch.wait_timeout(Duration::from_millis(50)).expect("its build"));
     }
     assert_eq!(events[0], LogEvent::Epoch(2));
     assert!(!watch.is_closed());
@@ -330,7 +330,7 @@ pub fn a_restart_keeps_unread_lines(spec: &str) {
     let mut seen = Vec::new();
     let begin = Instant::now();
     while begin.elapsed() < LOG_TIMEOUT && !seen.iter().any(|text: &String| text.contains("serving")) {
-        seen.extend(logs.wait(Duration::from_millis(50)).into_iter().map(|event| match event {
+        seen.extend(logs.wait_timeout(Duration::from_millis(50)).into_iter().map(|event| match event {
             LogEvent::Line(line) => line.message,
             other => format!("{other:?}"),
         }));

@@ -1,5 +1,5 @@
 //! Commands of a device: calls of its tasks to the host program, which makes the objects and answers with their names (paper 002,
-//! figure 4 (b)). The host serves them with [`Fabric::serve`](crate::host::Fabric::serve) (feature `host`).
+//! figure 4 (b)). The host serves them with [`Fabric::provide`](crate::host::Fabric::provide) (feature `host`).
 //!
 //! ```no_run
 //! # use hamr_comm::{Fault, HOST, Task};

@@ -95,7 +95,7 @@ impl<M: Memory> CompletionQueue<'_, M> {
     #[track_caller]
     pub fn wait(&self, task: &Task<'_>) -> Result<Completion, VerbsError> {
         let mut found = Ok(None);
-        task.wait_for_side(|| {
+        task.wait_until_side(|| {
             found = self.poll();
             !matches!(found, Ok(None))
         })?;

@@ -177,7 +177,7 @@ pub(crate) fn waits_for_completions(device: &str, count: u64) {
 pub(crate) fn sets_up_by_itself(device: &str) {
     let node = open(device, 1 << 20);
     let fabric = Fabric::open(&node).expect("an adapter");
-    fabric.serve(&node);
+    fabric.provide(&node);
     for _ in 0..3 {
         assert_eq!(node.sync(set_up_and_send::with(100)).expect("all come"), 4950);
     }

@@ -52,10 +52,10 @@ fn run(device: &str, path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let file = hamr::io::open(path).map_err(|e| format!("opening {}: {e}", path.display()))?;
     let len = file.metadata()?.len();
     let node = Runtime::new()?.open(device, Image::find("hamr-demo")?)?;
-    node.serve(Input(file));
+    node.provide(Input(file));
     let bar = Arc::new(Bar::default());
     let of_device = bar.clone();
-    node.serve(Progress(Box::new(move |done, all| of_device.show(done, all))));
+    node.provide(Progress(Box::new(move |done, all| of_device.show(done, all))));
     let piece = node.allocate::<u8>(PIECE)?;
     let (sum, micros) = node.sync(checksum::with(piece.ptr(), len))?;
     // Messages of the device that found no room were not shown, the last one perhaps among them.

@@ -78,7 +78,7 @@ fn of_its_own(args: &Args, cli: &Cli) -> Result<(), Failure> {
         // Before the read, so that lines from just before the end are read after it.
         let end = logs.ended();
         let is_last = !args.follow || end.is_some();
-        print(&logs.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL }), &who, cli)?;
+        print(&logs.wait_timeout(if is_last { Duration::ZERO } else { POLL_INTERVAL }), &who, cli)?;
         if let Some(why) = end {
             return Err(Failure::new(format!("device {} is gone: {why}", who.device)));
         }
@@ -120,7 +120,7 @@ fn beside_its_owner(path: &Path, args: &Args, cli: &Cli) -> Result<(), Failure> 
     loop {
         // Before the read, so that lines from just before the end are read after it.
         let is_last = !args.follow || watch.is_closed();
-        print(&watch.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL })?, &who, cli)?;
+        print(&watch.wait_timeout(if is_last { Duration::ZERO } else { POLL_INTERVAL })?, &who, cli)?;
         if is_last {
             return Ok(());
         }
@@ -148,7 +148,7 @@ pub(super) fn beside(node: &Node) -> Result<std::thread::JoinHandle<()>, Failure
 fn forward(mut logs: Logs, who: &Who) {
     loop {
         let is_last = logs.is_closed();
-        for event in logs.wait(if is_last { Duration::ZERO } else { POLL_INTERVAL / 5 }) {
+        for event in logs.wait_timeout(if is_last { Duration::ZERO } else { POLL_INTERVAL / 5 }) {
             // Standard error may be closed; then the line is lost.
             let _ = std::io::stderr().write_all(row(&event, who).as_bytes());
         }

@@ -239,8 +239,8 @@ impl Logs {
     }
 
     /// [`Self::poll`], waiting until something is there, or for so long.
-    pub fn wait(&mut self, at_most: Duration) -> Vec<LogEvent> {
-        let Ok(events) = wait_for(at_most, || Ok::<_, std::convert::Infallible>(self.poll()));
+    pub fn wait_timeout(&mut self, limit: Duration) -> Vec<LogEvent> {
+        let Ok(events) = wait_for(limit, || Ok::<_, std::convert::Infallible>(self.poll()));
         events
     }
 
@@ -266,14 +266,14 @@ impl Drop for Logs {
 }
 
 /// Reads until an event is there, or for so long.
-fn wait_for<E>(at_most: Duration, mut look: impl FnMut() -> Result<Vec<LogEvent>, E>) -> Result<Vec<LogEvent>, E> {
+fn wait_for<E>(limit: Duration, mut look: impl FnMut() -> Result<Vec<LogEvent>, E>) -> Result<Vec<LogEvent>, E> {
     let begin = Instant::now();
     loop {
         let events = look()?;
-        if !events.is_empty() || begin.elapsed() >= at_most {
+        if !events.is_empty() || begin.elapsed() >= limit {
             return Ok(events);
         }
-        std::thread::sleep(POLL_INTERVAL.min(at_most));
+        std::thread::sleep(POLL_INTERVAL.min(limit));
     }
 }
 

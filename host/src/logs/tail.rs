@@ -116,8 +116,8 @@ impl LogTail {
     ///
     /// # Errors
     /// As for [`Self::poll`].
-    pub fn wait(&mut self, at_most: Duration) -> Result<Vec<LogEvent>, LogError> {
-        wait_for(at_most, || self.poll())
+    pub fn wait_timeout(&mut self, limit: Duration) -> Result<Vec<LogEvent>, LogError> {
+        wait_for(limit, || self.poll())
     }
 
     /// Has the window been closed where the path finds it? True of a copy, too, in which nothing

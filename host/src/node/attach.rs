@@ -40,10 +40,10 @@ impl Node {
         let device = Device::attach(name, number, link, image, options, begin, program)?;
         let common = Arc::new(Common { control: Control::default() });
         let node = Self { device, queues, common, services: shared, owned: Some(services.clone()) };
-        node.serve(node.lent());
-        node.serve(Itself(node.lent()));
+        node.provide(node.lent());
+        node.provide(Itself(node.lent()));
         if let Some(relays) = Relays::of(&runtime) {
-            node.serve(relays.clone());
+            node.provide(relays.clone());
             relays.0.add(node.device.id, &services);
         }
         let warnings = node.warnings();

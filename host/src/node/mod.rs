@@ -137,11 +137,11 @@ impl Node {
         }
     }
 
-    /// Serves `value` to the bodies that this device calls ([`hamr_comm::Host::service`]), by its type,
+    /// Provides `value` to the bodies that this device calls ([`hamr_comm::Host::service`]), by its type,
     /// until the node is dropped. It comes before one of the runtime; of two of a type the last.
-    pub fn serve(&self, value: impl std::any::Any + Send + Sync) {
+    pub fn provide(&self, value: impl std::any::Any + Send + Sync) {
         if let Some(services) = self.services.upgrade() {
-            services.serve(value);
+            services.provide(value);
         }
     }
 

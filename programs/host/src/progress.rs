@@ -44,7 +44,7 @@ impl Show {
 pub(crate) fn watch(runtime: &Runtime) {
     let asked = std::env::var_os("HAMR_PROGRESS");
     let show = Show::of(std::io::stderr().is_terminal(), asked.as_deref());
-    runtime.serve(Watcher(Box::new(move |done, of| {
+    runtime.provide(Watcher(Box::new(move |done, of| {
         IS_SHOWN.store(show == Show::InPlace, Ordering::Relaxed);
         put(&show.text(done, of));
     })));

@@ -46,7 +46,7 @@ fn bodies(image: &str) -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         });
-        node.serve(body);
+        node.provide(body);
     }
     // Of each rank one that a waiting thread serves, and one of a worker.
     let calls = world.nodes().iter().map(|node| node.offload(call_back::with(0))).collect::<Result<Vec<_>, _>>()?;

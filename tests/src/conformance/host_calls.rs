@@ -25,7 +25,7 @@ fn both() -> [Options; 2] {
 
 fn serve(node: &Node, body: impl Fn(&hamr_comm::Host<'_>, u64) -> Result<u64, Fault> + Send + Sync + 'static) {
     let body: Callback = Box::new(body);
-    node.serve(body);
+    node.provide(body);
 }
 
 fn counted(node: &Node) -> u64 {
@@ -58,7 +58,7 @@ pub fn every_place(open: Open) {
 pub fn many_calls(open: Open) {
     for options in both() {
         let node = open(options);
-        node.serve(Counter::default());
+        node.provide(Counter::default());
         // In four calls: each has the deadline for itself, also where a processor has others to run between any two messages.
         for part in 1..=4 {
             assert_eq!(node.sync(count_up::with(500)).expect("counts"), 500 * part);
@@ -79,12 +79,12 @@ pub fn services_by_type(open: Open) {
     let node = open(many());
     if !is_loopback(&node) && node.info().name != "microvm" {
         // Whose tests have runtimes of their own.
-        crate::devices::runtime().serve(Counter(AtomicU64::new(1000)));
+        crate::devices::runtime().provide(Counter(AtomicU64::new(1000)));
         assert_eq!(node.sync(count_up::with(1)).expect("the runtime's"), 1001);
     }
-    node.serve(Counter(AtomicU64::new(10)));
+    node.provide(Counter(AtomicU64::new(10)));
     assert_eq!(node.sync(count_up::with(1)).expect("the node's"), 11);
-    node.serve(Counter(AtomicU64::new(20)));
+    node.provide(Counter(AtomicU64::new(20)));
     assert_eq!(node.sync(count_up::with(1)).expect("the later one"), 21);
 }
 
@@ -176,7 +176,7 @@ pub fn sent_messages_arrive(open: Open) {
     let node = open(many());
     let counter = Arc::new(AtomicU64::new(0));
     let count = counter.clone();
-    node.serve(Counter::default());
+    node.provide(Counter::default());
     let mut sent = 0;
     for _ in 0..50 {
         sent += u64::from(node.sync(send_counts::with(20)).expect("runs"));

@@ -32,7 +32,7 @@ pub fn check_progress(world: &World) {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let theirs = reports.clone();
     let watcher = Watcher(Box::new(move |done, of| theirs.lock().expect("no panic").push((of, done))));
-    world.node(0).serve(watcher);
+    world.node(0).provide(watcher);
     // Any number of steps is too few for some processor.
     let mut steps = 1000;
     while reports.lock().expect("no panic").is_empty() {

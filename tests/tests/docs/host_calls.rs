@@ -33,7 +33,7 @@ fn a_task_reads_a_file_of_the_host() -> Done {
     file.write_all(&[1, 2, 3])?;
     let node = loopback();
     let piece = node.buffer(&[0u8; 64])?;
-    node.serve(Input(file));
+    node.provide(Input(file));
     node.sync(checksum::with(piece.ptr()))?;
     assert_eq!(node.sync(checksum::with(piece.ptr()))?, 6);
     Ok(())

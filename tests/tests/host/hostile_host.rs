@@ -35,7 +35,7 @@ fn bench() -> Bench {
     let link = Loopback::new(layout.heap(), Table::of_this_image());
     let window = link.window().part(0, layout.heap().start).expect("all of it");
     let node = Runtime::new().expect("a runtime").attach("hostile", Box::new(link), options).expect("attaches");
-    node.serve(Counter::default());
+    node.provide(Counter::default());
     Bench { window, layout, plan, node }
 }
 

@@ -26,7 +26,7 @@ fn serve(node: &Node) {
         let sum = cx.service::<Node>()?.sync(nest::with(seed, depth));
         Ok(sum.map_err(|e| Fault::msg(&e.to_string()))?.number())
     });
-    node.serve(body);
+    node.provide(body);
 }
 
 /// Makes so many calls, and checks what each tree comes to.

@@ -270,7 +270,7 @@ fn a_run_in_a_body_of_a_run_is_refused() {
         let is_refused = inner.is_err_and(|why| why.contains("cannot wait for the run that goes on"));
         Ok(u64::from(is_refused))
     });
-    world.node(0).serve(body);
+    world.node(0).provide(body);
     assert_eq!(world.run_within(call_back::with(3), Duration::from_secs(5)).map_err(|e| e.to_string()), Ok(1));
     assert_eq!(world.run(echo::with(4u64)).expect("the run has ended"), 4);
 }
@@ -296,7 +296,7 @@ fn a_wait_for_a_started_run_in_a_body_of_a_run_is_refused_while_it_goes_on() {
         let _ = tell.send(outcome);
         Ok(value)
     });
-    world.node(0).serve(body);
+    world.node(0).provide(body);
     let started = world.start(call_back::with(1)).expect("sent");
     *STARTED.lock().expect("no panic") = Some(started);
     let outcome = told.recv_timeout(Duration::from_secs(10)).expect("the body does not wait for its own run");
@@ -313,7 +313,7 @@ fn a_wait_for_a_started_run_that_has_ended_returns_in_a_body_of_a_run() {
         let started = started.lock().expect("no panic").take().ok_or_else(|| Fault::msg("taken"))?;
         started.wait().map_err(|_| Fault::msg("it has ended before the run began"))
     });
-    world.node(0).serve(body);
+    world.node(0).provide(body);
     assert_eq!(world.run_within(call_back::with(1), Duration::from_secs(5)).map_err(|e| e.to_string()), Ok(5));
 }
 
@@ -368,7 +368,6 @@ macro_rules! same_name {
         enum $name {}
         impl Handler for $name {
             const NAME: &'static str = "hamr_tests::world_threads::same_name";
-            const BODY: u64 = 0;
             const FLAGS: u32 = 1;
             type Kind = Context<'static>;
             type Args = ($value,);

@@ -10,13 +10,13 @@ use std::string::ToString;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a program serves for its device.
+/// What a program provides for its device.
 struct Commands(Arc<Inner>);
 
 impl Fabric {
     /// Does what tasks of the device ask for by [`crate::commands`], as long as the adapter is there.
-    pub fn serve(&self, node: &Node) {
-        node.serve(Commands(self.0.clone()));
+    pub fn provide(&self, node: &Node) {
+        node.provide(Commands(self.0.clone()));
     }
 }
 
@@ -26,7 +26,7 @@ fn of<'h>(cx: &Host<'h>) -> Result<(&'h Inner, Duration), Fault> {
     if cx.cancelled() {
         return Err(Fault::msg("cancelled"));
     }
-    // What the program serves to all its devices is not of each.
+    // What the program provides to all its devices is not of each.
     if !inner.is_of(cx.caller().node) {
         return Err(Fault::new(Status::NO_FABRIC, [0; 3]));
     }

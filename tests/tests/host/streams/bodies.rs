@@ -36,7 +36,7 @@ fn a_relayed_call_comes_to_the_device_that_it_names() {
     let asked = || driven(&a, || driven(&b, || a.sync(ask_which::with(b_number))));
     assert_eq!(asked().expect("runs"), b_number);
     // Bodies that `b` calls are to reach `c`.
-    b.serve(c);
+    b.provide(c);
     let numbers: Vec<u16> = runtime.nodes().iter().map(|node| node.info().node).collect();
     let answered = asked().map_err(|e| e.to_string());
     assert_eq!(answered, Ok(b_number), "device {c_number} was called");
@@ -85,7 +85,7 @@ fn the_devices_of_a_runtime_are_listed_with_names() {
     assert_eq!(runtime.nodes().len(), 2);
 }
 
-/// A device that bodies find by `Runtime::serve` ends with the runtime.
+/// A device that bodies find by `Runtime::provide` ends with the runtime.
 #[test]
 fn a_device_that_the_runtime_serves_ends_with_it() {
     struct Told(#[expect(dead_code)] Node, Arc<AtomicBool>);
@@ -97,7 +97,7 @@ fn a_device_that_the_runtime_serves_ends_with_it() {
     let runtime = Runtime::new().expect("a runtime");
     let node = loopback(&runtime, options());
     let dropped = Arc::new(AtomicBool::new(false));
-    runtime.serve(Told(node, dropped.clone()));
+    runtime.provide(Told(node, dropped.clone()));
     drop(runtime);
     assert!(dropped.load(Ordering::Acquire), "it and its device are there for good");
 }
@@ -188,7 +188,7 @@ fn a_body_of_an_epoch_that_is_over_writes_nothing() {
         theirs.2.store(if outcome.is_ok() { 1 } else { 2 }, Ordering::Release);
         Ok(value)
     });
-    node.serve(body);
+    node.provide(body);
     let call = node.offload(call_back::with(1)).expect("sent");
     until("the body runs", || begun.load(Ordering::Acquire));
     node.restart().expect("it starts again");
@@ -207,7 +207,7 @@ fn calls_of_the_next_image_are_served() {
     assert_eq!(node.info().tasks, 0);
     node.load_image(&devices::image("shm")).expect("loaded");
     let body: Callback = Box::new(|_, value| Ok(value + 1));
-    node.serve(body);
+    node.provide(body);
     assert_eq!(node.sync(call_back::with(1)).expect("its thread serves it"), 2);
     let call = node.offload(call_back::with(2)).expect("sent");
     let begin = Instant::now();
