@@ -1,8 +1,12 @@
 //! Reads the state of other processes, for tests of what is left behind.
 
+use crate::conformance::Gate;
+use hamr::Node;
+use hamr_tests_kernels::wait_at;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Every process of this machine, as its folder in /proc.
 pub fn processes() -> impl Iterator<Item = PathBuf> {
@@ -75,6 +79,19 @@ pub fn host_in_a_call(test: &str, variable: &str, value: &str) -> (Child, u32) {
     let lines = std::io::BufReader::new(host.stdout.take().expect("piped")).lines();
     let device = lines.map_while(Result::ok).find_map(|l| l.strip_prefix("device ").and_then(|pid| pid.parse().ok()));
     (host, device.expect("the helper prints its device's process"))
+}
+
+/// What the helper test of [`host_in_a_call`] does: a call that does not end, and the line with the device's process.
+///
+/// # Panics
+/// The device does not take the call.
+pub fn waits_in_a_call(node: &Node, device: u32) {
+    let gate = Gate::new(node);
+    let _call = node.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
+    gate.wait_for(1);
+    println!("\ndevice {device}");
+    // Until it is killed; if that does not happen, the test runner must not wait for ever.
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 /// What a program wrote to standard error, without the line that this machine has fewer processors than ranks.

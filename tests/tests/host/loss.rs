@@ -6,7 +6,7 @@ use hamr::{BufferError, CallError, CallOptions, Error, Image, Node, Options, Run
 use hamr_comm::Handler;
 use hamr_kernels::faults::background;
 use hamr_tests::conformance::{Gate, Log, options, refusal, until};
-use hamr_tests::processes::{has_ended, host_in_a_call, processes, windows_of};
+use hamr_tests::processes::{has_ended, host_in_a_call, processes, waits_in_a_call, windows_of};
 use hamr_tests_kernels::{append_named, echo, wait_at};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -212,12 +212,7 @@ fn host_to_be_killed() {
         return;
     }
     let node = open();
-    let gate = Gate::new(&node);
-    let _call = node.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
-    gate.wait_for(1);
-    println!("\ndevice {}", node.info().pid);
-    // Until it is killed; if that does not happen, the test runner must not wait for ever.
-    std::thread::sleep(Duration::from_secs(60));
+    waits_in_a_call(&node, node.info().pid);
 }
 
 #[test]

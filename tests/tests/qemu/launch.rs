@@ -9,7 +9,7 @@ use hamr_comm::abi::ids::Isa;
 use hamr_tests::conformance::{Gate, options, until};
 use hamr_tests::devices::{image, open, runtime};
 use hamr_tests::foreign;
-use hamr_tests::processes::{children, has_ended, host_in_a_call, windows_of};
+use hamr_tests::processes::{children, has_ended, host_in_a_call, waits_in_a_call, windows_of};
 use hamr_tests_kernels::{echo, wait_at};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -368,12 +368,7 @@ fn host_to_be_killed() {
         return;
     }
     let node = open(DEVICE, options());
-    let gate = Gate::new(&node);
-    let _call = node.offload(wait_at::with(gate.ptr(), 1)).expect("sent");
-    gate.wait_for(1);
-    println!("\ndevice {}", the_machine());
-    // Until it is killed; if that does not happen, the test runner must not wait for ever.
-    std::thread::sleep(Duration::from_secs(60));
+    waits_in_a_call(&node, the_machine());
 }
 
 const DISPOSITION: &str = "HAMR_TEST_DISPOSITION";
