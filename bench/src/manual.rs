@@ -6,7 +6,6 @@ use hamr::link::{Capabilities, Link, Peer};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::slot::{COUNT_BITS, ReqHdr, seq};
-use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, SlotAccess, Slots};
 use hamr_comm::handler::{Entry, Handler};
@@ -118,8 +117,6 @@ pub(super) struct EmptyAgain;
 
 impl Handler for EmptyAgain {
     const NAME: &'static str = "empty_again";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = ();
     type Output = ();
@@ -135,8 +132,6 @@ pub(super) struct SumAgain;
 
 impl Handler for SumAgain {
     const NAME: &'static str = "sum_again";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = (u64, u64, u64, u64);
     type Output = u64;
@@ -153,8 +148,6 @@ pub(super) struct Pointers;
 
 impl Handler for Pointers {
     const NAME: &'static str = "pointers";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = (f32, BufferPtr<f32>, BufferPtr<f32>);
     type Output = u32;

@@ -16,7 +16,7 @@ use core::marker::PhantomData;
 use hamr_comm_macros::Migratable;
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr};
 use hamr_shared_abi::status::Status;
-use hamr_shared_abi::table::{hash, record_flag};
+use hamr_shared_abi::table::hash;
 use hamr_shared_abi::window::Payload;
 
 /// Puts the handler that runs chains into the table of every image and program that links this crate.
@@ -105,7 +105,6 @@ impl Handler for Run {
     const NAME: &'static str = "hamr_comm::chain::Run";
     const PARAMETERS: &'static str = "links";
     const BODY: u64 = hash(b"hamr_comm::chain::Run 2");
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = InMessage;
     type Args = (Links,);
     type Output = Result<LastResult, Stop>;

@@ -27,9 +27,9 @@ pub trait Handler: 'static {
     /// The names of the parameters behind the first, with commas between them: for readers.
     const PARAMETERS: &'static str = "";
     /// Hash of the source tokens.
-    const BODY: u64;
+    const BODY: u64 = 0;
     /// Bits of [`record_flag`].
-    const FLAGS: u32;
+    const FLAGS: u32 = record_flag::HAS_BODY | <Self::Kind as Enter>::FLAGS;
     /// What it is: the type of the first parameter.
     type Kind: Enter;
     /// The arguments behind the first parameter, as a tuple.

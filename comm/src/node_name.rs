@@ -14,7 +14,6 @@ struct NextNode;
 
 impl Handler for NextNode {
     const NAME: &'static str = NEXT_NODE;
-    const BODY: u64 = 0;
     const FLAGS: u32 = record_flag::HOST;
     type Kind = Host<'static>;
     type Args = (NodeId,);

@@ -1,7 +1,6 @@
 //! Programs that ranks of this process run: what `hamr::world::main` was given, and what
 //! [`World::run`](crate::World::run) starts on threads. A launcher names them by number.
 
-use hamr_comm::abi::table::record_flag;
 use hamr_comm::registry::Table;
 use hamr_comm::{Entry, Fault, Handler, Task};
 use hamr_device_fw::Config;
@@ -22,8 +21,6 @@ pub(crate) enum Run {}
 
 impl Handler for Run {
     const NAME: &'static str = "hamr::world::program";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::TASK;
     type Kind = Task<'static>;
     type Args = (u32,);
     type Output = Result<u8, Fault>;

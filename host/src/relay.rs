@@ -8,7 +8,6 @@ use crate::services::Services;
 use crate::untyped::{Arguments, Bytes};
 use hamr_comm::abi::buffer::WireBuffer;
 use hamr_comm::abi::ids::NodeId;
-use hamr_comm::abi::table::record_flag;
 use hamr_comm::migrate::{Decoder, Encoder, Malformed, Migratable, NamedBuffer};
 use hamr_comm::registry::Table;
 use hamr_comm::relay::{NAME, NEXT_NODE, NodeName, SIGNATURE, not_relayed};
@@ -52,8 +51,6 @@ struct Relay;
 impl Handler for Relay {
     const NAME: &'static str = NAME;
     const SIGNATURE: u64 = SIGNATURE;
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::HOST;
     type Kind = Host<'static>;
     type Args = Request;
     type Output = Outcome;
@@ -70,8 +67,6 @@ struct NextNode;
 
 impl Handler for NextNode {
     const NAME: &'static str = NEXT_NODE;
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::HOST;
     type Kind = Host<'static>;
     type Args = (NodeId,);
     type Output = Option<(NodeId, NodeName)>;
@@ -87,7 +82,7 @@ impl Handler for NextNode {
 /// What a task asks for.
 pub(crate) struct Request {
     pub(crate) node: u16,
-    /// Bits of [`record_flag`] of the handler's kind.
+    /// Bits of [`record_flag`](hamr_comm::abi::table::record_flag) of the handler's kind.
     pub(crate) kind: u32,
     pub(crate) id: u64,
     pub(crate) signature: u64,

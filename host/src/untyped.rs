@@ -10,7 +10,6 @@ pub(crate) struct Untyped<const TASK: bool>;
 
 impl<const TASK: bool> Handler for Untyped<TASK> {
     const NAME: &'static str = "the called handler";
-    const BODY: u64 = 0;
     const FLAGS: u32 = if TASK { record_flag::TASK } else { 0 };
     type Kind = hamr_comm::Context<'static>;
     type Args = Arguments;

@@ -216,7 +216,6 @@ enum TaskMain {}
 
 impl Handler for InlineMain {
     const NAME: &'static str = "main";
-    const BODY: u64 = 0;
     const FLAGS: u32 = 0;
     type Kind = hamr_comm::Context<'static>;
     type Args = (heapless::String<ARGUMENTS>,);
@@ -228,7 +227,6 @@ impl Handler for InlineMain {
 
 impl Handler for TaskMain {
     const NAME: &'static str = InlineMain::NAME;
-    const BODY: u64 = 0;
     const FLAGS: u32 = record_flag::TASK;
     type Kind = Task<'static>;
     type Args = (heapless::String<ARGUMENTS>,);

@@ -103,7 +103,6 @@ macro_rules! not_there {
     ($handler:ty, $name:literal) => {
         impl Handler for $handler {
             const NAME: &'static str = $name;
-            const BODY: u64 = 0;
             const FLAGS: u32 = 0;
             type Kind = Context<'static>;
             type Args = (u64,);

@@ -10,7 +10,7 @@ use hamr_comm::abi::preamble::{
 };
 use hamr_comm::abi::queue::QueueDescriptor;
 use hamr_comm::abi::section::{Section, SectionKind};
-use hamr_comm::abi::table::{TableHeader, TableRecord, record_flag};
+use hamr_comm::abi::table::{TableHeader, TableRecord};
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{DeviceWindow, Shared, Window};
 use hamr_comm::am::{MAX_QUEUES, Poller, Round};
@@ -25,7 +25,6 @@ struct Nothing;
 impl Handler for Nothing {
     const NAME: &'static str = "handshake::nothing";
     const BODY: u64 = 1;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = ();
     type Output = ();

@@ -4,7 +4,6 @@ use hamr_comm::abi::ids::{Epoch, HandlerKey, NodeId};
 use hamr_comm::abi::layout::{Layout, Plan};
 use hamr_comm::abi::preamble::{FOR_EVER, feature, word};
 use hamr_comm::abi::slot::{Ext, ReqHdr};
-use hamr_comm::abi::table::record_flag::{HAS_BODY, TASK};
 use hamr_comm::abi::window::{DeviceWindow, Queue, Shared, Window};
 use hamr_comm::am::{Requester, TaskSlot};
 use hamr_comm::handshake::{HostHandshake, IdlePolicy, Offer, OfferState};
@@ -25,8 +24,6 @@ struct Empty;
 
 impl Handler for Empty {
     const NAME: &'static str = "last_polls::empty";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = HAS_BODY;
     type Kind = Context<'static>;
     type Args = ();
     type Output = ();
@@ -37,8 +34,6 @@ struct Sleeps;
 
 impl Handler for Sleeps {
     const NAME: &'static str = "last_polls::sleeps";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = HAS_BODY | TASK;
     type Kind = Task<'static>;
     type Args = ();
     type Output = Result<(), Fault>;

@@ -7,7 +7,6 @@ struct Add;
 impl Handler for Add {
     const NAME: &'static str = "golden::add";
     const BODY: u64 = 0x0123_4567_89AB_CDEF;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = (u32, u32);
     type Output = u32;
@@ -38,7 +37,6 @@ struct ReverseInline;
 impl Handler for ReverseInline {
     const NAME: &'static str = Reverse::NAME;
     const BODY: u64 = Reverse::BODY;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = (Bytes,);
     type Output = Bytes;
@@ -52,7 +50,6 @@ struct Refuse;
 impl Handler for Refuse {
     const NAME: &'static str = "golden::refuse";
     const BODY: u64 = 7;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = ();
     type Output = Result<(), Fault>;
@@ -65,7 +62,6 @@ struct Mix;
 impl Handler for Mix {
     const NAME: &'static str = "golden::mix";
     const BODY: u64 = 8;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = ([u8; 60],);
     type Output = u8;

@@ -226,8 +226,6 @@ fn a_handler_that_panics_leaves_the_stream_intact() {
 struct Strikes;
 impl Handler for Strikes {
     const NAME: &'static str = "hostile::strikes";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY | record_flag::TASK;
     type Kind = Task<'static>;
     type Args = ();
     type Output = ();

@@ -243,8 +243,6 @@ fn a_result_without_room_reports_its_length() {
 struct Panics;
 impl Handler for Panics {
     const NAME: &'static str = "hostile::panics";
-    const BODY: u64 = 0;
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = ();
     type Output = ();
