@@ -11,12 +11,13 @@
 
 use crate::buffer::{BufferPtr, Element};
 use crate::context::Context;
+use crate::mirror::HostPort;
 use alloc::vec;
 use alloc::vec::Vec;
 use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::preamble::PREAMBLE_BYTES;
-use hamr_shared_abi::window::{self, DeviceWindow, Private};
+use hamr_shared_abi::window::{self, DeviceWindow, Private, Shared, Window};
 
 /// The node that test heaps belong to.
 const NODE: NodeId = NodeId(1);
@@ -75,5 +76,23 @@ impl Heap {
     /// What a handler gets as its first argument.
     pub fn context(&mut self) -> Context<'_> {
         Context::new(self.heap.lend(), NODE)
+    }
+}
+
+/// Memory of a host in this program, as a device reaches it that drives it. Panics where there is none.
+impl HostPort for Window<Shared> {
+    fn load(&mut self, off: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.pull(off, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+    fn store(&mut self, off: u64, value: u64) {
+        self.push(off, &value.to_le_bytes());
+    }
+    fn pull(&mut self, off: u64, to: &mut [u8]) {
+        self.read_bytes(off, to).unwrap_or_else(|e| panic!("{e}"));
+    }
+    fn push(&mut self, off: u64, from: &[u8]) {
+        self.write_bytes(off, from).unwrap_or_else(|e| panic!("{e}"));
     }
 }

@@ -19,19 +19,20 @@ pub const KEY: HandlerKey = HandlerKey(7);
 /// Bytes of a window.
 pub const WINDOW: u64 = 1 << 17;
 /// What is offered.
-pub const PLAN: Plan = Plan {
-    streams: 3,
+pub const PLAN: Plan = Plan { streams: 3, chunk: 1024, log: 2048, staging: Staging::DATA + 1024, ..SMALL };
+/// A plan with one of each, for other ways.
+pub const SMALL: Plan = Plan {
+    streams: 2,
     ring: 4,
     tickets: 2,
-    chunk: 1024,
+    chunk: 128,
     heap: 4096,
     table: 4096,
-    log: 2048,
+    log: 1024,
     trace: 0,
     tasks: 1,
     host_chunk: 64,
     host_table: 64,
-    staging: Staging::DATA + 1024,
     ..Plan::NO_TASKS
 };
 /// Steps behind which BELL was looked at, and all behind it.
@@ -51,30 +52,10 @@ pub enum Operation {
 }
 use Operation::{Load, Pull, Push, Store};
 
-/// The other side's memory.
-pub struct Memory(pub Window<Shared>);
-
-impl HostPort for Memory {
-    fn load(&mut self, off: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.0.read_bytes(off, &mut bytes).expect("inside");
-        u64::from_le_bytes(bytes)
-    }
-    fn store(&mut self, off: u64, value: u64) {
-        self.0.write_bytes(off, &value.to_le_bytes()).expect("inside");
-    }
-    fn pull(&mut self, off: u64, to: &mut [u8]) {
-        self.0.read_bytes(off, to).expect("inside");
-    }
-    fn push(&mut self, off: u64, from: &[u8]) {
-        self.0.write_bytes(off, from).expect("inside");
-    }
-}
-
-/// The same, whose operations are noted.
+/// The other side's memory, whose operations are noted.
 pub struct Counted {
     /// The memory.
-    pub memory: Memory,
+    pub memory: Window<Shared>,
     /// Keeps its operations what a host that drives relies on?
     pub keeps: bool,
     /// What was done.
@@ -90,11 +71,11 @@ impl Counted {
 impl HostPort for Counted {
     fn load(&mut self, off: u64) -> u64 {
         self.note(Load(off));
-        self.memory.load(off)
+        HostPort::load(&mut self.memory, off)
     }
     fn store(&mut self, off: u64, value: u64) {
         self.note(Store(off));
-        self.memory.store(off, value);
+        HostPort::store(&mut self.memory, off, value);
     }
     fn pull(&mut self, off: u64, to: &mut [u8]) {
         self.note(Pull(off, to.len()));
@@ -219,7 +200,7 @@ impl Rig {
     pub fn idle() -> (Driver<Counted, Shared>, [Window<Shared>; 2], Operations, Arc<AtomicU32>) {
         let [near, far] = copies(WINDOW);
         let (operations, notified) = (Operations::default(), Arc::<AtomicU32>::default());
-        let port = Counted { memory: Memory(again(&near)), keeps: true, operations: operations.clone() };
+        let port = Counted { memory: again(&near), keeps: true, operations: operations.clone() };
         let count = notified.clone();
         let notify = move || _ = count.fetch_add(1, Ordering::Relaxed);
         let driver = Driver::new(port, again(&far), Box::new(notify), Box::new(|| ())).expect("both are there");

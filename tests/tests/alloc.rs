@@ -17,7 +17,7 @@ use hamr_comm::am::{Requester, Responder, SlotAccess};
 use hamr_comm::mirror::Driver;
 use hamr_kernels::bench::{count, empty, sum_4};
 use hamr_kernels::faults::spin_until_cancelled;
-use hamr_tests::driving::{KEY, MANY, Memory, PLAN, again, copies, get, leave, offer, set};
+use hamr_tests::driving::{KEY, MANY, PLAN, again, copies, get, leave, offer, set};
 use hamr_tests_kernels::echo;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -172,7 +172,7 @@ fn transfers_do_not_allocate() {
 fn is_carried_in(bytes: usize, plan: Plan) -> bool {
     let len = WindowLayout::plan(&plan).expect("allowed").window_len();
     let [near, far] = &copies(len);
-    let (host, own, notify, wake) = (Memory(again(near)), again(far), Box::new(|| ()), Box::new(|| ()));
+    let (host, own, notify, wake) = (again(near), again(far), Box::new(|| ()), Box::new(|| ()));
     LEFT.set(bytes);
     let driver = Driver::new(host, own, notify, wake);
     let mut left = LEFT.replace(NO_LIMIT);

@@ -44,7 +44,7 @@ struct Driven {
     staging: u64,
     most: usize,
     /// Who makes a request there, and the number of the last one.
-    turns: Turns,
+    lock: FairLock,
     asked: AtomicU32,
     /// Bytes of the next copy: a device whose engine is slow is not silent while its host waits for more than that.
     piece: AtomicUsize,
@@ -58,23 +58,23 @@ impl DrivenLink {
     pub(crate) fn new(link: Box<dyn Link>, layout: &Layout, silence: Duration) -> Self {
         let (staging, len) = layout.section(SectionKind::STAGING).map_or((0, 0), |section| (section.off, section.len));
         let (told, asked, origin) = (AtomicU64::new(0), AtomicU32::new(0), Origin::here());
-        let (turns, piece) = (Turns::default(), AtomicUsize::new(FIRST_PIECE));
+        let (lock, piece) = (FairLock::default(), AtomicUsize::new(FIRST_PIECE));
         let most = len.saturating_sub(Staging::DATA) as usize;
-        let driven = Driven { link, told, staging, most, turns, asked, piece, silence, origin };
+        let driven = Driven { link, told, staging, most, lock, asked, piece, silence, origin };
         Self { driven: Arc::new(driven), window_len: layout.window_len() }
     }
 }
 
 /// Threads that make requests, one at a time, in the order in which they come.
 #[derive(Default)]
-struct Turns {
+struct FairLock {
     line: Mutex<Line>,
     moved: Condvar,
 }
 
 #[derive(Default)]
 struct Line {
-    /// Who has a turn, and who waits for one.
+    /// Who has it, and who waits for it.
     threads: VecDeque<u64>,
     last: u64,
     /// Requests that were done.
@@ -82,15 +82,15 @@ struct Line {
 }
 
 /// Of a thread, to make one request.
-struct Turn<'t>(&'t Turns);
+struct FairGuard<'t>(&'t FairLock);
 
-impl Turns {
+impl FairLock {
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None`: no request was done for `limit`.
-    fn take(&self, limit: Duration) -> Option<Turn<'_>> {
+    fn take(&self, limit: Duration) -> Option<FairGuard<'_>> {
         let mut line = self.line();
         line.last += 1;
         let own = line.last;
@@ -107,22 +107,22 @@ impl Turns {
                 (begin, done) = (Instant::now(), line.done);
             }
         }
-        Some(Turn(self))
+        Some(FairGuard(self))
     }
 
     /// Where no other thread has one, or waits.
-    fn try_take(&self) -> Option<Turn<'_>> {
+    fn try_take(&self) -> Option<FairGuard<'_>> {
         if self.line().threads.is_empty() { self.take(Duration::ZERO) } else { None }
     }
 }
 
-impl Turn<'_> {
+impl FairGuard<'_> {
     fn has_done(&self) {
         self.0.line().done += 1;
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for FairGuard<'_> {
     fn drop(&mut self) {
         self.0.line().threads.pop_front();
         self.0.moved.notify_all();
@@ -173,7 +173,7 @@ impl Driven {
     /// One request with bytes for it, in the caller's turn. Behind it the device has done what it asks for.
     fn ask(
         &self,
-        turn: &Turn<'_>,
+        guard: &FairGuard<'_>,
         kind: u32,
         (off, len): (u64, usize),
         bytes: &[u8],
@@ -197,7 +197,7 @@ impl Driven {
             self.word(Staging::KIND)?.publish(Staging::NONE);
             return Err(why);
         }
-        turn.has_done();
+        guard.has_done();
         match self.word(Staging::STATUS)?.load() {
             Staging::OK => Ok(()),
             _ => Err(format!("expected {len} bytes of heap at {off:#x}, the device has none there")),
@@ -205,25 +205,25 @@ impl Driven {
     }
 
     /// To make a request.
-    fn turn(&self, limit: Duration) -> Result<Turn<'_>, String> {
+    fn guard(&self, limit: Duration) -> Result<FairGuard<'_>, String> {
         let late = || format!("expected one of the copies before this one to end within {limit:?}, none did");
-        self.turns.take(limit).ok_or_else(late)
+        self.lock.take(limit).ok_or_else(late)
     }
 
     /// Has `len` bytes copied, some at a time.
     fn in_pieces(
         &self,
         len: usize,
-        mut copy: impl FnMut(&Turn<'_>, Range<usize>) -> Result<(), String>,
+        mut copy: impl FnMut(&FairGuard<'_>, Range<usize>) -> Result<(), String>,
     ) -> Result<(), String> {
         self.check()?;
         let mut at = 0;
         while at < len {
             let piece = self.piece.load(Ordering::Relaxed).min(self.most).max(1);
             let bytes = piece.min(len - at);
-            let turn = self.turn(self.silence)?;
+            let guard = self.guard(self.silence)?;
             let begin = Instant::now();
-            copy(&turn, at..at + bytes)?;
+            copy(&guard, at..at + bytes)?;
             let took = begin.elapsed();
             if took > self.silence / LONG {
                 self.piece.store((bytes / 2).max(FIRST_PIECE), Ordering::Relaxed);
@@ -242,29 +242,29 @@ impl Driven {
     fn show(&self, kind: SectionKind, limit: Duration) {
         // Who comes beside a copy waits for no look.
         if self.check().is_ok()
-            && let Some(turn) = self.turns.try_take()
+            && let Some(guard) = self.lock.try_take()
         {
             // What does not come is not shown.
-            let _ = self.ask(&turn, Staging::SHOW, (kind.0.into(), 0), &[], limit);
+            let _ = self.ask(&guard, Staging::SHOW, (kind.0.into(), 0), &[], limit);
         }
     }
 }
 
 impl FarHeap for Driven {
     fn read(&self, off: u64, to: &mut [u8]) -> Result<(), String> {
-        self.in_pieces(to.len(), |turn, range| {
+        self.in_pieces(to.len(), |guard, range| {
             let at = off + range.start as u64;
-            self.ask(turn, Staging::GET, (at, range.len()), &[], self.silence)?;
+            self.ask(guard, Staging::GET, (at, range.len()), &[], self.silence)?;
             let to = to.get_mut(range).unwrap_or_default();
             self.window().read_bytes(self.staging + Staging::DATA, to).map_err(|e| e.to_string())
         })
     }
 
     fn write(&self, off: u64, from: &[u8]) -> Result<(), String> {
-        self.in_pieces(from.len(), |turn, range| {
+        self.in_pieces(from.len(), |guard, range| {
             let at = off + range.start as u64;
             let from = from.get(range).unwrap_or_default();
-            self.ask(turn, Staging::PUT, (at, from.len()), from, self.silence)
+            self.ask(guard, Staging::PUT, (at, from.len()), from, self.silence)
         })
     }
 }
@@ -293,7 +293,7 @@ impl Decorator for DrivenLink {
     fn restart(&self, limit: Duration) -> Result<(), String> {
         if let Peer::Gone(_) = self.driven.link.peer() {
             // What was asked of the last process is not for the next.
-            let _turn = self.driven.turn(limit)?;
+            let _guard = self.driven.guard(limit)?;
             self.driven.asked.store(0, Ordering::Relaxed);
             for off in [Staging::NUMBER, Staging::DONE] {
                 if let Ok(word) = self.driven.window().word(self.driven.staging + off) {
@@ -345,20 +345,18 @@ mod tests {
 
     impl HostPort for Engine {
         fn load(&mut self, off: u64) -> u64 {
-            let mut bytes = [0; 8];
-            self.memory.read_bytes(off, &mut bytes).expect("inside");
-            u64::from_le_bytes(bytes)
+            HostPort::load(&mut self.memory, off)
         }
         fn store(&mut self, off: u64, value: u64) {
-            self.memory.write_bytes(off, &value.to_le_bytes()).expect("inside");
+            HostPort::store(&mut self.memory, off, value);
         }
         fn pull(&mut self, off: u64, to: &mut [u8]) {
             std::thread::sleep(self.time.mul_f64(to.len() as f64 / 4096.0));
-            self.memory.read_bytes(off, to).expect("inside");
+            self.memory.pull(off, to);
         }
         fn push(&mut self, off: u64, from: &[u8]) {
             std::thread::sleep(self.time.mul_f64(from.len() as f64 / 4096.0));
-            self.memory.write_bytes(off, from).expect("inside");
+            self.memory.push(off, from);
         }
     }
 

@@ -111,7 +111,7 @@ struct LoopbackDevice {
 /// The thread that tasks run on. What they have on their stacks may be for one thread only, so that
 /// the threads which wait, and poll the device meanwhile, cannot run them.
 struct TaskThread {
-    give: Sender<Turn>,
+    give: Sender<Job>,
     take: Receiver<(Box<Poller<'static, Shared>>, thread::Result<Ended>)>,
 }
 
@@ -119,23 +119,23 @@ struct TaskThread {
 type Ended = Option<Tasks<'static>>;
 
 /// The poller and what to do with it.
-enum Turn {
+enum Job {
     Run(Box<Poller<'static, Shared>>, u32),
     End(Box<Poller<'static, Shared>>),
 }
 
 impl TaskThread {
     fn start(runner: Arc<Runner>) -> std::io::Result<Self> {
-        let (give, turns) = channel();
+        let (give, jobs) = channel();
         let (outcomes, take) = channel();
         let begin = Instant::now();
         thread::Builder::new().name("hamr-tasks".into()).spawn(move || {
             let mut clock = || begin.elapsed().as_micros() as u64;
-            for turn in turns {
+            for job in jobs {
                 let running = runner.run();
-                let (mut poller, served) = match turn {
-                    Turn::Run(poller, served) => (poller, Some(served)),
-                    Turn::End(poller) => (poller, None),
+                let (mut poller, served) = match job {
+                    Job::Run(poller, served) => (poller, Some(served)),
+                    Job::End(poller) => (poller, None),
                 };
                 let outcome = as_another(|| {
                     poller.enter_thread();
@@ -291,7 +291,7 @@ impl LoopbackDevice {
 
     /// Has the thread of the tasks run them, and waits for it.
     fn run_tasks(&mut self, served: u32) {
-        if let Some(Err(payload)) = self.give(|poller| Turn::Run(poller, served))
+        if let Some(Err(payload)) = self.give(|poller| Job::Run(poller, served))
             && let Some(State::Serving(poller)) = &mut self.state
         {
             fail_current(poller, payload);
@@ -300,13 +300,13 @@ impl LoopbackDevice {
 
     /// Ends the tasks on their thread.
     fn end_tasks(&mut self) {
-        if let Some(Ok(Some(tasks))) = self.give(Turn::End) {
+        if let Some(Ok(Some(tasks))) = self.give(Job::End) {
             self.tasks = tasks;
         }
     }
 
     /// The poller goes to the thread and comes back.
-    fn give(&mut self, turn: impl FnOnce(Box<Poller<'static, Shared>>) -> Turn) -> Option<thread::Result<Ended>> {
+    fn give(&mut self, job: impl FnOnce(Box<Poller<'static, Shared>>) -> Job) -> Option<thread::Result<Ended>> {
         if self.thread.is_none() {
             self.thread = TaskThread::start(self.runner.clone()).ok();
         }
@@ -318,7 +318,7 @@ impl LoopbackDevice {
                 return None;
             }
         };
-        thread.give.send(turn(poller)).ok()?;
+        thread.give.send(job(poller)).ok()?;
         let (poller, outcome) = thread.take.recv().ok()?;
         self.state = Some(State::Serving(poller));
         Some(outcome)

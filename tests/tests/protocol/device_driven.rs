@@ -493,13 +493,13 @@ impl HostPort for Halves {
         u64::from(get(&self.0, off)) | u64::from(upper) << 32
     }
     fn store(&mut self, off: u64, value: u64) {
-        self.0.write_bytes(off, &value.to_le_bytes()).expect("inside");
+        HostPort::store(&mut self.0, off, value);
     }
     fn pull(&mut self, off: u64, to: &mut [u8]) {
-        self.0.read_bytes(off, to).expect("inside");
+        self.0.pull(off, to);
     }
     fn push(&mut self, off: u64, from: &[u8]) {
-        self.0.write_bytes(off, from).expect("inside");
+        self.0.push(off, from);
     }
 }
 

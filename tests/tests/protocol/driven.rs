@@ -9,25 +9,12 @@ use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::{Requester, Responder, SlotAccess, Slots};
 use hamr_comm::mirror::{DrivenCopy, HostCopy, Mirror};
-use hamr_tests::driving::{Counted, KEY, Memory, Operation, Operations, again, copies, ends, offer};
+use hamr_tests::driving::{Counted, KEY, Operation, Operations, SMALL, again, copies, ends, offer};
 use std::time::{Duration, Instant};
 
 const WINDOW: u64 = 1 << 16;
 const EPOCH: Epoch = Epoch(1);
-const PLAN: Plan = Plan {
-    streams: 2,
-    ring: 4,
-    tickets: 2,
-    chunk: 128,
-    heap: 4096,
-    table: 4096,
-    log: 0,
-    trace: 0,
-    tasks: 1,
-    host_chunk: 64,
-    host_table: 64,
-    ..Plan::NO_TASKS
-};
+const PLAN: Plan = Plan { log: 0, ..SMALL };
 
 struct Rig {
     mirror: Mirror<HostCopy<Shared>, DrivenCopy<Counted>>,
@@ -43,7 +30,7 @@ impl Rig {
     fn new(keeps: bool) -> Self {
         let [near, far] = copies(WINDOW);
         let operations = Operations::default();
-        let memory = Counted { memory: Memory(again(&far)), keeps, operations: operations.clone() };
+        let memory = Counted { memory: again(&far), keeps, operations: operations.clone() };
         let device = DrivenCopy::new(memory, WINDOW).expect("it is there");
         let mut mirror = Mirror::new(HostCopy::new(again(&near)), device);
         let layout = offer(&near, PLAN, EPOCH);

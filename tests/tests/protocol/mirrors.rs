@@ -4,7 +4,7 @@
 mod epochs;
 
 use hamr_comm::abi::ids::Epoch;
-use hamr_comm::abi::layout::{Layout, Plan};
+use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::preamble::{
     DEVICE_RECORD, DeviceRecord, DeviceState, HostState, MAGIC, PREAMBLE_BYTES, Preamble, feature, word,
 };
@@ -20,26 +20,12 @@ use hamr_comm::mirror::{
     Body, DeviceCopy, DeviceSide, Half, HostCopy, Lost, MOST_LOOK, Message, Mirror, NotifyOwner, Side,
 };
 use hamr_tests::conformance::Random;
-use hamr_tests::driving::{self, KEY, again, copies, get, set};
+use hamr_tests::driving::{self, KEY, SMALL as PLAN, again, copies, get, set};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-const PLAN: Plan = Plan {
-    streams: 2,
-    ring: 4,
-    tickets: 2,
-    chunk: 128,
-    heap: 4096,
-    table: 4096,
-    log: 1024,
-    trace: 0,
-    tasks: 1,
-    host_chunk: 64,
-    host_table: 64,
-    ..Plan::NO_TASKS
-};
 const WINDOW: u64 = 1 << 16;
 
 fn offer(window: &Window<Shared>, epoch: Epoch) -> Layout {
