@@ -4,13 +4,26 @@
 use crate::fault::Fault;
 use crate::shared::SHARED;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::LentHeap;
 
 #[cfg(feature = "tasks")]
 mod owner;
+#[cfg_attr(hamr_bare, path = "claims/bare.rs")]
+mod ranges;
 
 #[cfg(feature = "tasks")]
 pub(crate) use owner::{Owner, release, remove};
+#[cfg(hamr_bare)]
+pub use ranges::use_claimed_ranges;
+
+use ranges::here;
+
+/// Tasks of this build can claim.
+pub(crate) const ARE_THERE: bool = true;
+
+/// How many ranges are claimed, at least.
+pub(crate) type Count = AtomicU32;
 
 /// Room for one claimed range of bytes: of buffers of any device of this program, or of a resource.
 ///
@@ -37,7 +50,7 @@ const WORDS: u32 = 1 << 30;
 /// In the place of a task: who asks makes references that last across waits ([`Task::claim_segment`]).
 ///
 /// [`Task::claim_segment`]: crate::Task::claim_segment
-#[cfg(all(feature = "tasks", feature = "world"))]
+#[cfg(feature = "world")]
 pub(crate) const FOR_REFERENCES: u32 = u32::MAX;
 
 impl ClaimedRange {
@@ -64,34 +77,6 @@ impl ClaimedRange {
     }
 }
 
-/// On bare metal there is one thread, and no lock, which a call that is aborted would keep.
-#[cfg(hamr_bare)]
-static RANGES: spin::Once<&'static [ClaimedRange]> = spin::Once::new();
-/// A hosted program may have several devices.
-#[cfg(not(hamr_bare))]
-static RANGES: std::sync::Mutex<alloc::vec::Vec<ClaimedRange>> = std::sync::Mutex::new(alloc::vec::Vec::new());
-
-/// Has tasks of a bare-metal image claim so many ranges at a time.
-#[cfg(hamr_bare)]
-pub fn use_claimed_ranges(ranges: &'static [ClaimedRange]) {
-    RANGES.call_once(|| ranges);
-}
-
-/// Runs `f` with all ranges, alone; with a free one where it is to claim it.
-#[cfg(hamr_bare)]
-fn here<R>(_claims: bool, f: impl FnOnce(&[ClaimedRange]) -> R) -> R {
-    f(RANGES.get().copied().unwrap_or_default())
-}
-
-#[cfg(not(hamr_bare))]
-fn here<R>(claims: bool, f: impl FnOnce(&[ClaimedRange]) -> R) -> R {
-    let mut ranges = RANGES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if claims && ranges.iter().all(ClaimedRange::is_claimed) {
-        ranges.push(ClaimedRange::free());
-    }
-    f(&ranges)
-}
-
 /// Is anything claimed? Where this says no, no range says yes: a task may be ended at any instruction, so the count
 /// rises before a range is claimed, and falls after the change. What ended tasks have counted too many, [`release`]
 /// corrects.
@@ -106,7 +91,7 @@ pub(crate) fn any() -> bool {
 #[inline(never)]
 pub(crate) fn check(heap: &LentHeap<'_>, bytes: (u64, u64), writes: bool, place: u32) -> Result<(), Fault> {
     #[cfg(feature = "modules")]
-    if let Some(image) = crate::shared::IMAGE.get() {
+    if let Some(image) = crate::module::IMAGE.get() {
         return (image.check)(heap, bytes, writes, place);
     }
     check_here(heap, bytes, writes, place)
@@ -121,7 +106,7 @@ pub(crate) fn check_here(heap: &LentHeap<'_>, (off, bytes): (u64, u64), writes: 
             let by = range.place.load(Relaxed);
             let (first, end) = (range.from.load(Relaxed), range.to.load(Relaxed));
             let apart = bytes == 0 || end <= from || to <= first;
-            #[cfg(all(feature = "tasks", feature = "world"))]
+            #[cfg(feature = "world")]
             if !apart && by & WORDS != 0 {
                 if place == FOR_REFERENCES {
                     return Err(Fault::has_words());
@@ -134,6 +119,13 @@ pub(crate) fn check_here(heap: &LentHeap<'_>, (off, bytes): (u64, u64), writes: 
         }
         Ok(())
     })
+}
+
+impl Fault {
+    /// A buffer that a task has claimed: its place from 1 on, and the line of the claim above 32 bits.
+    pub(crate) const fn claimed_buffer(owner: u64, from: u64, to: u64) -> Self {
+        Self::new(Status::BUFFER_BUSY, [owner, from, to])
+    }
 }
 
 /// Who has claimed a resource.

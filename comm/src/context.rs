@@ -2,7 +2,6 @@
 //! cancelled.
 
 use crate::buffer::{BufferPtr, Element, Read, Write};
-#[cfg(feature = "claims")]
 use crate::claims;
 use crate::fault::Fault;
 use crate::resource::Resource;
@@ -210,10 +209,7 @@ impl<'c> Context<'c> {
     /// Takes a piece of board state for the length of `f`. Refused when it is in use further out in
     /// the same call, when a task has claimed it, or when an earlier call was abandoned while it used it.
     pub fn with<T, R>(&mut self, resource: &Resource<T>, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
-        #[cfg(feature = "claims")]
-        return resource.with_claims(&self.heap, self.place(), f);
-        #[cfg(not(feature = "claims"))]
-        resource.with(f)
+        resource.with_claims(&self.heap, self.place(), f)
     }
 
     /// Puts a fresh state into a poisoned resource and frees it; does nothing to one that is not
@@ -225,7 +221,6 @@ impl<'c> Context<'c> {
     }
 
     /// The task's place, from 1 on; 0 in an inline handler.
-    #[cfg(feature = "claims")]
     pub(crate) fn place(&self) -> u32 {
         self.state.get().0 as u32 >> 18
     }
@@ -236,11 +231,9 @@ impl<'c> Context<'c> {
         if ptr.node() != node {
             return Err(Fault::foreign_buffer(ptr.node().0, node.0));
         }
-        #[cfg(feature = "claims")]
         if claims::any() {
             return claims::check(&self.heap, (ptr.parts().off, bytes), writes, self.place());
         }
-        let _ = (bytes, writes);
         Ok(())
     }
 

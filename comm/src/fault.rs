@@ -167,7 +167,7 @@ impl From<ClaimError> for Fault {
     // Inlined for the reason that `LentHeap::claim` states.
     #[inline(always)]
     fn from(e: ClaimError) -> Self {
-        #[cfg(all(feature = "tasks", feature = "world"))]
+        #[cfg(feature = "world")]
         if let ClaimError::Outside { end, heap } = e {
             return Self::beyond_heap(end, heap);
         }
@@ -186,32 +186,6 @@ impl Fault {
     #[inline(always)]
     pub(crate) fn foreign_buffer(named: u16, here: u16) -> Self {
         Self::new(Status::BAD_BUFFER, [bad_buffer::FOREIGN, named.into(), here.into()])
-    }
-
-    /// A view that reaches past the heap, or into what is claimed of it.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[cold]
-    fn beyond_heap(end: u64, heap: u64) -> Self {
-        if end <= heap { Self::claimed() } else { Self::outside_heap(end, heap) }
-    }
-
-    /// The segment is claimed.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(crate) fn claimed() -> Self {
-        Self::msg("a program has the segment")
-    }
-
-    /// A task has words of the segment.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[cold]
-    pub(crate) fn has_words() -> Self {
-        Self::msg("a task has words of the segment, until it ends")
-    }
-
-    /// A buffer that a task has claimed: its place from 1 on, and the line of the claim above 32 bits.
-    #[cfg(feature = "claims")]
-    pub(crate) const fn claimed_buffer(owner: u64, from: u64, to: u64) -> Self {
-        Self::new(Status::BUFFER_BUSY, [owner, from, to])
     }
 
     /// A buffer argument that reaches past the heap.

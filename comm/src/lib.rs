@@ -25,7 +25,7 @@ extern crate self as hamr_comm;
 pub mod am;
 pub mod buffer;
 pub mod chain;
-#[cfg(feature = "claims")]
+#[cfg_attr(not(feature = "claims"), path = "no_claims.rs")]
 mod claims;
 mod context;
 mod enter;

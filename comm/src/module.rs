@@ -16,6 +16,7 @@
 // struct (`comm/src/shared.rs`), which a module copies from its image before each of its calls;
 // `hamr_tests::modules::statics` finds any other. Ranks take no modules.
 
+mod image;
 #[cfg(hamr_bare)]
 #[path = "module/bare.rs"]
 mod kind;
@@ -25,15 +26,16 @@ mod kind;
 mod mem;
 mod refusal;
 
+pub(crate) use image::IMAGE;
+pub use image::{ModuleImage, Panic};
 pub use refusal::Refusal;
 
 use crate::claims;
 use crate::context::Context;
 use crate::frame::{Arguments, Frame, Reply};
-use crate::handler::{Enter, Entry, Handler};
+use crate::handler::{Entry, Handler};
 use crate::registry::Table;
-use crate::shared::{IMAGE, SHARED};
-pub use crate::shared::{ModuleImage, Panic};
+use crate::shared::SHARED;
 use crate::{BufferPtr, Fault};
 use hamr_comm_macros::Migratable;
 use hamr_shared_abi::ids::{HandlerKey, Isa};
@@ -270,11 +272,10 @@ impl Handler for Reserve {
     const NAME: &'static str = "hamr_comm::module::Reserve";
     const PARAMETERS: &'static str = "bytes, code";
     const BODY: u64 = hash(b"hamr_comm::module::Reserve 1");
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = (u64, u64);
     type Output = Result<Grant, Refusal>;
-    fn run(_: &mut <Self::Kind as Enter>::This<'_>, (bytes, code): (u64, u64)) -> Result<Grant, Refusal> {
+    fn run(_: &mut Context<'_>, (bytes, code): (u64, u64)) -> Result<Grant, Refusal> {
         let mut modules = MODULES.try_lock().ok_or(Refusal::NotHere)?;
         let loader = modules.loader.ok_or(Refusal::NotHere)?;
         let is_free = |state: &State| matches!(state, State::Free);
@@ -295,14 +296,10 @@ impl Handler for Load {
     const NAME: &'static str = "hamr_comm::module::Load";
     const PARAMETERS: &'static str = "module, image, header";
     const BODY: u64 = hash(b"hamr_comm::module::Load 1");
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = (u8, BufferPtr<u8>, u64);
     type Output = Result<u64, Refusal>;
-    fn run(
-        cx: &mut <Self::Kind as Enter>::This<'_>,
-        (module, image, header): (u8, BufferPtr<u8>, u64),
-    ) -> Result<u64, Refusal> {
+    fn run(cx: &mut Context<'_>, (module, image, header): (u8, BufferPtr<u8>, u64)) -> Result<u64, Refusal> {
         let slot = slot_of(module);
         let loaded = load(cx, slot, image, header);
         // A number that was not reserved is another module's, or free.
@@ -343,11 +340,10 @@ impl Handler for Unload {
     const NAME: &'static str = "hamr_comm::module::Unload";
     const PARAMETERS: &'static str = "module";
     const BODY: u64 = hash(b"hamr_comm::module::Unload 1");
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = (u8,);
     type Output = Result<(), Refusal>;
-    fn run(_: &mut <Self::Kind as Enter>::This<'_>, (module,): (u8,)) -> Result<(), Refusal> {
+    fn run(_: &mut Context<'_>, (module,): (u8,)) -> Result<(), Refusal> {
         unload(slot_of(module))
     }
 }
@@ -360,14 +356,10 @@ impl Handler for KeepImage {
     const NAME: &'static str = "hamr_comm::module::KeepImage";
     const PARAMETERS: &'static str = "image, place";
     const BODY: u64 = hash(b"hamr_comm::module::KeepImage 1");
-    const FLAGS: u32 = record_flag::HAS_BODY;
     type Kind = Context<'static>;
     type Args = (BufferPtr<u8>, ImagePlace);
     type Output = Result<(), Refusal>;
-    fn run(
-        cx: &mut <Self::Kind as Enter>::This<'_>,
-        (image, place): (BufferPtr<u8>, ImagePlace),
-    ) -> Result<(), Refusal> {
+    fn run(cx: &mut Context<'_>, (image, place): (BufferPtr<u8>, ImagePlace)) -> Result<(), Refusal> {
         let loader = MODULES.try_lock().ok_or(Refusal::NotHere)?.loader.ok_or(Refusal::NotHere)?;
         let bytes = cx.view(image).map_err(|_: Fault| Refusal::NoModule)?;
         loader.keep_image(bytes, place)

@@ -11,8 +11,6 @@ use crate::task::wait::{Callee, Message, Target};
 use crate::why::NotSent;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::ids::HandlerKey;
-#[cfg(all(feature = "tasks", feature = "world"))]
-use hamr_shared_abi::world::LANE_CHUNK;
 
 #[cfg(not(hamr_bare))]
 pub(crate) mod threads;
@@ -98,13 +96,7 @@ impl Outgoing {
     pub(crate) fn key(&self, to: &Callee) -> Result<(HandlerKey, usize), NotSent> {
         let key = match to.target.rank() {
             None => self.host_key(to.id, to.signature),
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            Some(rank) => crate::world::handler_key(
-                rank,
-                &crate::world::Wanted { id: to.id, signature: to.signature, is_task: to.is_task },
-            ),
-            #[cfg(not(all(feature = "tasks", feature = "world")))]
-            Some(_) => Err(NotSent::NotThere),
+            Some(rank) => crate::world::handler_key(rank, to),
         };
         Ok((key?, self.longest(to.target)))
     }
@@ -122,12 +114,9 @@ impl Outgoing {
 
     /// The longest arguments and results of calls to this target.
     pub(crate) fn longest(&self, target: Target) -> usize {
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        if target.rank().is_some() {
-            return LANE_CHUNK as usize;
+        if let Some(longest) = crate::world::longest(target) {
+            return longest;
         }
-        #[cfg(not(all(feature = "tasks", feature = "world")))]
-        let _ = target;
         load(&self.longest) as usize
     }
 

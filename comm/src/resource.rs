@@ -12,15 +12,17 @@
 // holder.
 
 #[cfg(all(feature = "tasks", feature = "claims"))]
-use crate::claims::Owner;
-#[cfg(feature = "claims")]
+mod claimed;
+
+#[cfg(all(feature = "tasks", feature = "claims"))]
+pub(crate) use claimed::Claimed;
+
 use crate::claims::{self, Holder};
 use crate::fault::Fault;
 use crate::shared::SHARED;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::status::Status;
-#[cfg(feature = "claims")]
 use hamr_shared_abi::window::LentHeap;
 
 const FREE: u32 = 0;
@@ -78,12 +80,12 @@ impl<T> Resource<T> {
         Self { state: UnsafeCell::new(state), holder: AtomicU32::new(FREE) }
     }
 
-    #[cfg(any(test, not(feature = "claims")))]
+    #[cfg(test)]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
         self.with_at(present(), f)
     }
 
-    #[cfg(any(test, not(feature = "claims")))]
+    #[cfg(test)]
     fn with_at<R>(&self, present: u32, f: impl FnOnce(&mut T) -> R) -> Result<R, Fault> {
         self.take(FREE, present).map_err(|holder| refused(holder, present))?;
         Ok(self.use_taken(f, || self.holder.store(FREE, Ordering::Release)))
@@ -107,8 +109,7 @@ impl<T> Resource<T> {
         result
     }
 
-    /// [`Self::with`] for the task in this place, from 1 on, or an inline handler: 0.
-    #[cfg(feature = "claims")]
+    /// Takes it for the length of `f`, for the task in this place, from 1 on, or an inline handler: 0.
     pub(crate) fn with_claims<R>(
         &self,
         heap: &LentHeap<'_>,
@@ -119,7 +120,7 @@ impl<T> Resource<T> {
         loop {
             match self.take(FREE, present) {
                 Ok(()) => return Ok(self.use_taken(f, || self.holder.store(FREE, Ordering::Release))),
-                Err(CLAIMED) => {}
+                Err(CLAIMED) if claims::ARE_THERE => {}
                 Err(holder) => return Err(refused(holder, present)),
             }
             let taken = claims::with_holder(heap, self.at(), place, |who| match who {
@@ -144,15 +145,7 @@ impl<T> Resource<T> {
         }
     }
 
-    /// Keeps it for a task. The number is that of its range in the list.
-    #[cfg(all(feature = "tasks", feature = "claims"))]
-    pub(crate) fn claim(&self, owner: &Owner<'_>) -> Result<(u16, Claimed<'_>), Fault> {
-        let take = || self.take(FREE, CLAIMED).map_err(|holder| refused(holder, present()));
-        Ok((owner.claim_resource(self.at(), take)?, Claimed(&self.holder)))
-    }
-
     /// Where the list of claims has it.
-    #[cfg(feature = "claims")]
     fn at(&self) -> usize {
         core::ptr::from_ref(&self.holder).addr()
     }
@@ -168,22 +161,14 @@ impl<T> Resource<T> {
     }
 
     /// Does a task have it, where this is the word?
-    #[cfg(feature = "claims")]
     fn is_claimed(&self, holder: u32) -> bool {
         holder == CLAIMED && claims::if_unclaimed(self.at(), || ()).is_none()
-    }
-
-    #[cfg(not(feature = "claims"))]
-    #[inline(always)]
-    fn is_claimed(&self, _: u32) -> bool {
-        false
     }
 
     /// Takes one that was left, whose word this was.
     #[inline(always)]
     fn take_left(&self, holder: u32, present: u32) -> bool {
-        #[cfg(feature = "claims")]
-        if holder == CLAIMED {
+        if claims::ARE_THERE && holder == CLAIMED {
             return claims::if_unclaimed(self.at(), || self.take(holder, present).is_ok()).unwrap_or(false);
         }
         self.take(holder, present).is_ok()
@@ -205,7 +190,7 @@ impl<T> Resource<T> {
         }
         let guard = PoisonOnUnwind(&self.holder);
         let state = self.state.get();
-        if holder == POISONED || cfg!(feature = "claims") && holder == CLAIMED {
+        if holder == POISONED || claims::ARE_THERE && holder == CLAIMED {
             // SAFETY: the word was taken above. A panic that unwinds out of a borrow leaves a value
             // behind, and a task that ends with a claim was not in a borrow.
             unsafe { *state = fresh };
@@ -217,22 +202,6 @@ impl<T> Resource<T> {
         }
         core::mem::forget(guard);
         self.holder.store(FREE, Ordering::Release);
-    }
-}
-
-/// A resource that a task keeps.
-#[cfg(all(feature = "tasks", feature = "claims"))]
-pub(crate) struct Claimed<'r>(&'r AtomicU32);
-
-#[cfg(all(feature = "tasks", feature = "claims"))]
-impl Claimed<'_> {
-    /// The task keeps it no more, or is unwound. One that was poisoned meanwhile stays so.
-    pub(crate) fn end(&self) {
-        #[cfg(not(hamr_bare))]
-        let free = if std::thread::panicking() { POISONED } else { FREE };
-        #[cfg(hamr_bare)]
-        let free = FREE;
-        let _ = self.0.compare_exchange(CLAIMED, free, Ordering::Release, Ordering::Relaxed);
     }
 }
 

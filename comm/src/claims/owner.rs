@@ -1,6 +1,6 @@
 //! How a task claims, and what it has claimed ends.
 
-use super::{ClaimedRange, WORDS, WRITES, address, any, claimed_at, here};
+use super::{ClaimedRange, WRITES, address, any, claimed_at, here};
 use crate::fault::Fault;
 use crate::shared::SHARED;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -50,10 +50,11 @@ impl Owner<'_> {
         let Some(from) = self.heap.address(off, bytes) else { return Ok(()) };
         let to = from + bytes as usize;
         here(true, |ranges| {
-            let mut words = ranges.iter().filter(|range| range.is_claimed() && range.place.load(Relaxed) & WORDS != 0);
+            let mut words =
+                ranges.iter().filter(|range| range.is_claimed() && range.place.load(Relaxed) & super::WORDS != 0);
             let of = (self.slot, address(self.heap));
             let own = words.find(|range| (range.slot.load(Relaxed), range.heap.load(Relaxed)) == of);
-            let Some(range) = own else { return self.add(ranges, (from, to), WRITES | WORDS).map(drop) };
+            let Some(range) = own else { return self.add(ranges, (from, to), WRITES | super::WORDS).map(drop) };
             range.to.fetch_max(to, Relaxed);
             range.from.fetch_min(from, Relaxed);
             Ok(())

@@ -7,18 +7,22 @@
 
 #[cfg(all(feature = "tasks", feature = "claims"))]
 mod claim;
-#[cfg(feature = "tasks")]
+#[cfg(feature = "world")]
+mod direct;
+#[cfg_attr(not(feature = "world"), path = "unshown.rs")]
+mod shown;
+#[cfg_attr(not(feature = "tasks"), path = "absent.rs")]
 pub(crate) mod switch;
-#[cfg(not(feature = "tasks"))]
-#[path = "absent.rs"]
-mod switch;
 pub(crate) mod wait;
 
 #[cfg(all(feature = "tasks", feature = "claims"))]
 pub use claim::Claim;
+#[cfg(feature = "world")]
+pub(crate) use direct::DirectCalls;
+pub(crate) use shown::{Place, Reason};
 #[cfg(feature = "tasks")]
 pub use switch::TaskStack;
-pub(crate) use wait::{Answer, Marks, Place, Reason};
+pub(crate) use wait::{Answer, Marks};
 pub use wait::{Interrupted, Target};
 
 use crate::buffer::{BufferPtr, Element};
@@ -67,22 +71,14 @@ static_assertions::assert_not_impl_any!(Task<'static>: Send, Sync);
 /// What the root of a task's stack calls: decodes, runs, encodes.
 pub type TaskThunk = for<'a, 't> fn(&'a mut Task<'t>) -> Reply;
 
-/// Makes a call without the serve loop.
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(crate) trait DirectCalls {
-    /// Publishes the message whose arguments are at the front of `scratch`, and looks for its reply for a while: the
-    /// answer, or the call's handle. `None`: the serve loop makes this call.
-    fn call(&mut self, message: &wait::Message, scratch: &mut [u8]) -> Option<Result<Answer, u32>>;
-}
-
 /// What the serve loop lends to a task for one slice: from a resume to the next wait.
+#[cfg_attr(not(feature = "tasks"), expect(dead_code, reason = "no task has one"))]
 pub(crate) struct Slice<'a> {
     pub(crate) cx: Context<'a>,
     pub(crate) frame: Frame<'a>,
     /// The arguments, in the first slice until they are decoded.
     pub(crate) args: Option<Arguments<'a>>,
     /// What the first slice runs.
-    #[cfg(feature = "tasks")]
     pub(crate) start: TaskThunk,
     /// Microseconds.
     pub(crate) clock: &'a mut dyn FnMut() -> u64,
@@ -90,7 +86,6 @@ pub(crate) struct Slice<'a> {
     pub(crate) interrupted: Option<Interrupted>,
     /// What the task asked for when it suspended.
     pub(crate) answer: Answer,
-    #[cfg(feature = "tasks")]
     pub(crate) marks: Marks,
     /// The task's place.
     #[cfg(all(feature = "tasks", feature = "claims"))]
@@ -99,13 +94,12 @@ pub(crate) struct Slice<'a> {
     #[cfg(all(feature = "tasks", feature = "claims"))]
     pub(crate) slot: usize,
     /// Looks at what a rank is about to publish, before the task suspends.
-    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cfg(feature = "world")]
     pub(crate) looks: u32,
     /// Makes calls of a task that is alone.
-    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cfg(feature = "world")]
     pub(crate) direct: Option<&'a mut (dyn DirectCalls + 'a)>,
     /// What the wait that ended the slice is for.
-    #[cfg(feature = "tasks")]
     pub(crate) reason: Option<Reason>,
 }
 
@@ -213,32 +207,11 @@ impl Task<'_> {
     /// [`Self::wait_until`] for what a rank publishes, and notifies this one of.
     ///
     /// Ranks that work alike come within nanoseconds of each other, so the task looks for a while itself.
-    pub(crate) fn wait_for_peer(&self, reason: Reason, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        let mut ready = ready;
-        #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(crate) fn wait_for_peer(&self, reason: Reason, mut ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
         if self.comes_soon(&mut ready) {
             return Ok(());
         }
         self.wait_while(Wait::Peer(self.until()), reason, ready)
-    }
-
-    /// How often a task looks before it suspends itself for what another rank does.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(crate) fn looks(&self) -> u32 {
-        self.suspender.with(|slice| slice.looks)
-    }
-
-    /// Is it ready within [`Self::looks`]?
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    fn comes_soon(&self, mut ready: impl FnMut() -> bool) -> bool {
-        for _ in 0..self.looks() {
-            if ready() {
-                return true;
-            }
-            core::hint::spin_loop();
-        }
-        false
     }
 
     pub(crate) fn wait_while(
@@ -321,7 +294,6 @@ impl Task<'_> {
     #[track_caller]
     pub fn words(&self, ptr: BufferPtr<u32>) -> Result<Words<'_>, Fault> {
         let words = self.suspender.words(ptr)?;
-        #[cfg(all(feature = "tasks", feature = "world"))]
         self.note_words(ptr)?;
         Ok(words)
     }
@@ -417,13 +389,10 @@ impl<'t> Task<'t> {
     #[inline(never)]
     pub(crate) fn ask(&self, wait: Wait, reason: Reason) -> Result<Answer, Interrupted> {
         self.interrupted()?;
-        #[cfg(all(feature = "tasks", feature = "world"))]
         let answer = match self.call_directly(wait) {
             Ok(answer) => answer,
             Err(wait) => self.suspend_for(wait, reason),
         };
-        #[cfg(not(all(feature = "tasks", feature = "world")))]
-        let answer = self.suspend_for(wait, reason);
         if let Answer::None = answer {
             self.interrupted()?;
             return Err(Interrupted::Deadline);
@@ -435,26 +404,6 @@ impl<'t> Task<'t> {
     fn suspend_for(&self, wait: Wait, reason: Reason) -> Answer {
         self.suspender.suspend(wait, reason);
         self.suspender.with(|slice| slice.answer)
-    }
-
-    /// The answer to a call that needs no serve loop, or what the task waits for. What it has said of its other calls, or
-    /// left to be sent, comes first.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[inline(always)]
-    fn call_directly(&self, wait: Wait) -> Result<Answer, Wait> {
-        let Wait::Call { message, until: NEVER } = wait else { return Err(wait) };
-        if cfg!(hamr_bare) || self.marks().get().any() {
-            return Err(wait);
-        }
-        let called = self.lent(|slice| {
-            let direct = slice.direct.as_mut().filter(|_| !slice.cx.effects().sent())?;
-            direct.call(&message, slice.frame.scratch)
-        });
-        match called {
-            Some(Ok(answer)) => Ok(answer),
-            Some(Err(call)) => Err(Wait::Reply { call, until: NEVER }),
-            None => Err(wait),
-        }
     }
 
     #[cfg(feature = "tasks")]

@@ -1,11 +1,8 @@
 //! What a task waits for, and why a wait ends without it.
 
 use crate::why::NODE;
-#[cfg(all(feature = "tasks", feature = "world"))]
-use core::panic::Location;
 use hamr_shared_abi::ids::{HandlerKey, NodeId, RankId};
 use hamr_shared_abi::slot::RepHdr;
-use hamr_shared_abi::task_line::WaitKind;
 
 /// Microseconds between two looks at what a task polls.
 #[cfg(feature = "tasks")]
@@ -67,62 +64,6 @@ impl Wait {
             Self::Reply { until, .. } => *until = Self::OVER,
             wait => *wait = Self::Turn,
         }
-    }
-}
-
-/// Where in the source a task waits. Only images with the feature `world` show it, and others have
-/// nothing of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(#[cfg(all(feature = "tasks", feature = "world"))] &'static Location<'static>);
-
-impl Place {
-    #[track_caller]
-    #[inline(always)]
-    pub(crate) const fn caller() -> Self {
-        Self(
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            Location::caller(),
-        )
-    }
-}
-
-/// What a wait is for, and where in the source: for people (abi §12.1).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reason {
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(crate) kind: WaitKind,
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(crate) of: u16,
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(crate) word: u16,
-    /// The task has looked, and goes on with the same wait.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(crate) again: bool,
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    pub(crate) at: &'static Location<'static>,
-}
-
-impl Reason {
-    pub(crate) const fn new(kind: WaitKind, at: Place) -> Self {
-        Self::of(kind, 0, 0, at)
-    }
-
-    /// One that needs numbers, whose meaning is the kind's.
-    pub(crate) const fn of(kind: WaitKind, of: u16, word: u16, at: Place) -> Self {
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        return Self { kind, of, word, again: false, at: at.0 };
-        #[cfg(not(all(feature = "tasks", feature = "world")))]
-        {
-            let _ = (kind, of, word, at);
-            Self {}
-        }
-    }
-
-    pub(crate) const fn again(self) -> Self {
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        return Self { again: true, ..self };
-        #[cfg(not(all(feature = "tasks", feature = "world")))]
-        self
     }
 }
 

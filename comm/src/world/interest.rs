@@ -92,12 +92,6 @@ pub fn collect<W: SharedBits>(groups: u32, word: impl Fn(InterestWord) -> Option
     }
 }
 
-/// Would [`collect`] find something?
-#[cfg(all(feature = "tasks", feature = "world"))]
-pub(super) fn is_announced<W: SharedBits>(groups: u32, word: impl Fn(InterestWord) -> Option<W>) -> bool {
-    (0..groups).any(|at| word(InterestWord::Group(at)).is_some_and(|group| group.load() != 0))
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -9,8 +9,7 @@ impl From<Interrupted> for Fault {
         let text = match why {
             Interrupted::Cancelled => "cancelled",
             Interrupted::Deadline => "its time is over",
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            Interrupted::LostRank => return super::ranks::lost_rank(),
+            Interrupted::LostRank if cfg!(feature = "world") => return super::ranks::lost_rank(),
             // Without worlds no rank is lost.
             _ => "the epoch is over",
         };

@@ -5,7 +5,7 @@ mod interest;
 mod lost;
 mod peers;
 mod rank_set;
-#[cfg(all(feature = "tasks", feature = "world"))]
+#[cfg_attr(not(feature = "world"), path = "alone.rs")]
 mod ranks;
 mod strided;
 mod waits;
@@ -16,11 +16,13 @@ pub use hamr_shared_abi::window::{AtomicOp, AtomicValue, Value};
 pub use interest::{SharedBits, announce, collect};
 pub use peers::Peers;
 pub use rank_set::{PerRank, RankSet, push};
-#[cfg(all(feature = "tasks", feature = "world"))]
+#[cfg(feature = "world")]
 pub use ranks::*;
 pub use strided::{MAX_LEVELS, Strided};
 #[doc(hidden)]
 pub use waits::{before_first, disseminate, has_come, next_number};
+
+pub(crate) use ranks::{handler_key, longest};
 
 use crate::buffer::BufferPtr;
 use crate::context::Context;
@@ -32,6 +34,7 @@ use hamr_shared_abi::buffer::{BufferParts, WireBuffer};
 use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::window::{LentHeap, Loan, OutOfWindow, Window};
 use hamr_shared_abi::world::{MAX_BARE_RANKS, MAX_RANKS};
+use ranks::CallRank;
 
 /// Ranks of a world that this image can be one of. Images are small.
 pub const MOST_RANKS: usize = if cfg!(hamr_bare) { MAX_BARE_RANKS } else { MAX_RANKS };
@@ -54,24 +57,12 @@ pub struct Rank {
     segment: u64,
     exit: fn(u8) -> !,
     peers: Peers,
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    table: Table,
-    /// Where the handlers are that it calls.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    keys: ranks::Keys,
+    /// What ranks need that call each other.
+    calls: CallRank,
     /// Barriers that have ended, and the run that they belong to. Only the dispatcher's thread
     /// uses them.
     barriers: AtomicU32,
     run: AtomicU32,
-    /// Meetings with each rank, likewise.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    meetings: PerRank<AtomicU32>,
-    /// Lines of the segment that programs keep, likewise.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    kept: AtomicU32,
-    /// Stepped when they end all of it.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    kept_generation: AtomicU32,
 }
 
 impl Rank {
@@ -79,30 +70,8 @@ impl Rank {
     /// joins. `exit`
     /// publishes the exit code and ends the rank.
     pub fn new(me: RankId, size: u32, segment: u64, table: Table, exit: fn(u8) -> !, peers: Peers) -> Self {
-        #[cfg(not(all(feature = "tasks", feature = "world")))]
-        let _ = table;
-        // Names of what another world keeps are of no generation of this one.
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        let generation = peers.job() as u32;
-        Self {
-            me,
-            size,
-            segment,
-            exit,
-            peers,
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            table,
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            keys: ranks::Keys::new(),
-            barriers: AtomicU32::new(0),
-            run: AtomicU32::new(0),
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            meetings: (0..size).map(|_| AtomicU32::new(0)).collect(),
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            kept: AtomicU32::new(0),
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            kept_generation: AtomicU32::new(generation),
-        }
+        let calls = CallRank::new(table, size, &peers);
+        Self { me, size, segment, exit, peers, calls, barriers: AtomicU32::new(0), run: AtomicU32::new(0) }
     }
 
     /// The image is this rank from now on; hosted, the thread that calls this. It is there for good.
@@ -282,26 +251,6 @@ impl WorldRef<'_> {
     #[inline]
     pub fn get_value<T: Value>(&self, from: RankId, off: u64) -> Result<T, OutOfReach> {
         self.in_segment(from, |segment| segment.load(off))
-    }
-
-    /// Does a number come to a multiple of its size in this rank's own segment, within as many looks as a task takes
-    /// before it suspends itself for what another rank does?
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[inline]
-    pub fn comes_soon<T: Value + PartialEq>(&self, off: u64, value: T) -> Result<bool, OutOfReach> {
-        let looks = match self.caller {
-            Caller::Inline(_) => 1,
-            Caller::Task(task) => task.looks(),
-        };
-        self.in_own(|segment| {
-            for _ in 0..looks {
-                if segment.load::<T>(off)? == value {
-                    return Ok(true);
-                }
-                core::hint::spin_loop();
-            }
-            Ok(false)
-        })
     }
 
     /// Copies from one segment to another, or inside of one; the ranges may overlap.

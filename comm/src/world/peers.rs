@@ -4,53 +4,31 @@
 //! A rank's own home is not among it: its heap, whose views are references, is reached through a
 //! [`LentHeap`](hamr_shared_abi::window::LentHeap) alone.
 
+use super::ranks::CallPeers;
 use super::{MOST_RANKS, PerRank, push};
 use crate::wait::{Notifier, WaitWord};
 use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::preamble::word::DEVICE_WAIT;
 use hamr_shared_abi::sync::{Coherent, Order};
 use hamr_shared_abi::window::{KeptWord, Window, Word};
-#[cfg(all(feature = "tasks", feature = "world"))]
-use hamr_shared_abi::world::{GasLayout, InterestLayout};
 use hamr_shared_abi::world::{PeersLayout, Range, WorldFault, WorldLayout, word};
-
-#[cfg(all(feature = "tasks", feature = "world"))]
-mod ranks;
 
 /// All of a world but one rank's home.
 pub struct Peers {
     /// Header, directory, PEERS, and the homes before this rank's.
-    before: Window<()>,
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    me: RankId,
-    layout: PeersLayout,
-    /// Where ranks say what they have published.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    interest: Option<InterestLayout>,
+    pub(super) before: Window<()>,
+    pub(super) layout: PeersLayout,
+    /// What ranks need that call each other.
+    pub(super) calls: CallPeers,
     /// In the order of the ranks; this rank's has no bytes.
     segments: PerRank<Window<()>>,
     /// The words in which the ranks ask to be notified, likewise.
     waits: PerRank<(KeptWord<()>, Notifier)>,
-    /// Their homes, for what their handler tables say, likewise.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    homes: PerRank<Window<()>>,
-    /// GAS, which is behind the homes.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    gas: Option<(Window<()>, GasLayout)>,
     /// Notifies a rank.
     notify: fn(RankId),
     /// The process that a rank is.
     #[cfg(not(hamr_bare))]
     process: fn(RankId) -> Option<u32>,
-    /// Where in the directory this rank's state is.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    state: u64,
-    /// And its exit code.
-    #[cfg(all(feature = "tasks", feature = "world", not(hamr_bare)))]
-    exit: u64,
-    /// And its count of what it has done outside of runs.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    outside: u64,
 }
 
 impl Peers {
@@ -69,70 +47,32 @@ impl Peers {
             return Err(WorldFault::Room { ranks: world.ranks(), most: MOST_RANKS as u32 });
         }
         let (mut segments, mut waits) = (PerRank::new(), PerRank::new());
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        let mut homes = PerRank::new();
-        let home_end = home.off + home.len;
         for rank in (0..world.ranks()).map(RankId) {
             // This rank's own are not used: no bytes, and any word will do.
             if rank == me {
                 let nothing = || before.part(0, 0);
                 push(&mut segments, nothing()?);
                 push(&mut waits, (before.keep_word(0)?, Notifier::new()));
-                #[cfg(all(feature = "tasks", feature = "world"))]
-                push(&mut homes, nothing()?);
                 continue;
             }
             let (other, segment) = (world.home(&before, rank)?, world.segment(&before, rank)?);
             let fault = |_| WorldFault::Segment(rank.0);
-            // Where it is before this rank's home or behind it.
-            let place = |at: u64| match at.checked_sub(home_end) {
-                Some(at) => (behind, at),
-                None => (&before, at),
-            };
-            let part = |at: u64, len| {
-                let (window, at) = place(at);
-                window.part(at, len).map_err(fault)
-            };
-            let (window, at) = place(other.off);
+            let (window, at) = around(&before, behind, home, other.off);
             let wait = window.keep_word(at + DEVICE_WAIT).map_err(fault)?;
-            push(&mut segments, part(other.off + segment.off, segment.len)?);
+            let (window, at) = around(&before, behind, home, other.off + segment.off);
+            push(&mut segments, window.part(at, segment.len).map_err(fault)?);
             push(&mut waits, (wait, Notifier::new()));
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            push(&mut homes, part(other.off, other.len)?);
         }
-        #[cfg(all(feature = "tasks", feature = "world"))]
-        let gas = match world.gas() {
-            Some(gas) => {
-                let range = gas.range();
-                let fault = |_| WorldFault::Gas(range.off);
-                let at = range.off.checked_sub(home_end).ok_or(WorldFault::Gas(range.off))?;
-                let window = behind.part(at, range.len).map_err(fault)?;
-                Some((window, gas.at_front()))
-            }
-            None => None,
-        };
+        let calls = CallPeers::new(&before, behind, world, (me, home))?;
         Ok(Self {
             before,
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            me,
             layout: *world.peers(),
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            interest: world.interest().copied(),
+            calls,
             segments,
             waits,
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            homes,
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            gas,
             notify,
             #[cfg(not(hamr_bare))]
             process: |_| None,
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            state: world.state_word(me),
-            #[cfg(all(feature = "tasks", feature = "world", not(hamr_bare)))]
-            exit: world.exit_word(me),
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            outside: world.outside_word(me),
         })
     }
 
@@ -199,7 +139,20 @@ impl Peers {
         ((rank as usize) < self.segments.len()).then_some(RankId(rank))
     }
 
-    fn word(&self, at: u64) -> Option<Word<'_>> {
+    pub(super) fn word(&self, at: u64) -> Option<Word<'_>> {
         self.before.word(at).ok()
+    }
+}
+
+/// The window that a place of the world is in, before this rank's home or behind it, and where.
+pub(super) fn around<'w>(
+    before: &'w Window<()>,
+    behind: &'w Window<()>,
+    home: Range,
+    at: u64,
+) -> (&'w Window<()>, u64) {
+    match at.checked_sub(home.off + home.len) {
+        Some(at) => (behind, at),
+        None => (before, at),
     }
 }

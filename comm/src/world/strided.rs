@@ -119,7 +119,7 @@ impl<'a> Strided<'a> {
     }
 
     /// From one window to another, or in one; `here` are distances in the first.
-    #[cfg(all(feature = "tasks", feature = "world"))]
+    #[cfg(feature = "world")]
     pub(super) fn copy(
         self,
         from: &Window<Loan>,

@@ -2,11 +2,7 @@
 
 use super::{OutOfReach, Rank, RankId, WorldRef};
 use crate::fault::Fault;
-#[cfg(all(feature = "tasks", feature = "world"))]
-use crate::task::wait::Wait;
 use crate::task::{Interrupted, Place, Reason, Task};
-#[cfg(all(feature = "tasks", feature = "world"))]
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
 use hamr_shared_abi::task_line::WaitKind;
 use hamr_shared_abi::window::Word;
@@ -23,7 +19,7 @@ impl WorldRef<'_> {
         Ok(())
     }
 
-    fn store_signal(&self, to: RankId, word: u32, value: u32) -> Result<(), OutOfReach> {
+    pub(super) fn store_signal(&self, to: RankId, word: u32, value: u32) -> Result<(), OutOfReach> {
         let Rank { me, size, ref peers, .. } = *self.rank;
         if to.0 >= size {
             return Err(OutOfReach::Rank(to.0));
@@ -39,42 +35,6 @@ impl WorldRef<'_> {
     }
 }
 
-#[cfg(all(feature = "tasks", feature = "world"))]
-impl WorldRef<'_> {
-    /// [`Self::signal`] without a fence: a rank that goes to sleep at this moment may miss it. [`Self::notify`]
-    /// must follow before this rank waits or computes.
-    #[inline]
-    pub fn signal_relaxed(&self, to: RankId, word: u32, value: u32) -> Result<(), OutOfReach> {
-        self.store_signal(to, word, value)?;
-        self.rank.peers.wake_relaxed(to);
-        Ok(())
-    }
-
-    /// Notifies a rank that sleeps of all that this one has published for it.
-    #[inline]
-    pub fn notify(&self, rank: RankId) {
-        self.rank.peers.wake(rank);
-    }
-
-    /// The number of this rank's next meeting with another, for programs that publish it in a signal, and compare
-    /// by [`has_come`]. It is one more each time, also across calls; when the words of signals have started over,
-    /// none of before is at it.
-    pub fn meet(&self, with: RankId) -> Result<u32, OutOfReach> {
-        self.rank.begin_anew();
-        self.rank.meetings.get(with.0 as usize).map(step).ok_or(OutOfReach::Rank(with.0))
-    }
-
-    /// The number of the last one, or one before the first.
-    pub fn met(&self, with: RankId) -> u32 {
-        self.rank.meetings.get(with.0 as usize).map_or(0, |count| count.load(Ordering::Relaxed))
-    }
-
-    /// Which time it is that the words of signals have started: the same on all ranks that meet.
-    pub fn run(&self) -> u32 {
-        self.rank.peers.run()
-    }
-}
-
 impl Rank {
     fn signal_from(&self, from: RankId, word: u32) -> Result<Word<'_>, OutOfReach> {
         if from.0 >= self.size {
@@ -85,27 +45,18 @@ impl Rank {
 
     /// When the words have started over, so do the counts of what ranks publish there. Returns which time it is. A
     /// count outside of runs is stated to the launcher, which has the words start over before the next run.
-    fn begin_anew(&self) -> u32 {
-        #[cfg(all(feature = "tasks", feature = "world"))]
+    pub(super) fn begin_anew(&self) -> u32 {
         self.peers.note_outside();
         let run = self.peers.run();
         if self.run.load(Ordering::Relaxed) != run {
             let none = before_first(run);
             self.barriers.store(none, Ordering::Relaxed);
-            #[cfg(all(feature = "tasks", feature = "world"))]
-            self.meetings.iter().for_each(|number| number.store(none, Ordering::Relaxed));
+            self.calls.begin_anew(none);
             // Last: a task that is ended before this leaves it to the next one.
             self.run.store(run, Ordering::Release);
         }
         run
     }
-}
-
-#[cfg(all(feature = "tasks", feature = "world"))]
-fn step(number: &AtomicU32) -> u32 {
-    let next = next_number(number.load(Ordering::Relaxed));
-    number.store(next, Ordering::Relaxed);
-    next
 }
 
 impl Task<'_> {
@@ -126,22 +77,6 @@ impl Task<'_> {
             test(value)
         })?;
         Ok(value)
-    }
-
-    /// [`Self::wait_until`] for what one of the ranks from `first` to `last` does, or is to do: who looks at the
-    /// wait sees these.
-    ///
-    /// # Errors
-    /// The wait was interrupted.
-    #[cfg(all(feature = "tasks", feature = "world"))]
-    #[track_caller]
-    pub fn wait_until_ranks(
-        &self,
-        (first, last): (RankId, RankId),
-        ready: impl FnMut() -> bool,
-    ) -> Result<(), Interrupted> {
-        let reason = Reason::of(WaitKind::RANKS, first.0 as u16, last.0 as u16, Place::caller());
-        self.wait_while(Wait::Poll, reason, ready)
     }
 
     /// Waits until every rank has come here, once more than before. All that ranks put before it is

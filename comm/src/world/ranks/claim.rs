@@ -71,6 +71,25 @@ impl Task<'_> {
     }
 }
 
+impl Fault {
+    /// A view that reaches past the heap, or into what is claimed of it.
+    #[cold]
+    pub(crate) fn beyond_heap(end: u64, heap: u64) -> Self {
+        if end <= heap { Self::claimed() } else { Self::outside_heap(end, heap) }
+    }
+
+    /// The segment is claimed.
+    pub(crate) fn claimed() -> Self {
+        Self::msg("a program has the segment")
+    }
+
+    /// A task has words of the segment.
+    #[cold]
+    pub(crate) fn has_words() -> Self {
+        Self::msg("a task has words of the segment, until it ends")
+    }
+}
+
 /// Bytes of a line.
 const LINE: u64 = 64;
 
@@ -80,29 +99,29 @@ impl WorldRef<'_> {
     /// How much of this rank's segment is kept, in bytes from its start: 0 at first, then as
     /// [`Self::keep`] said last.
     pub fn kept(&self) -> u64 {
-        u64::from(self.rank.kept.load(Ordering::Relaxed)) * LINE
+        u64::from(self.rank.calls.kept.load(Ordering::Relaxed)) * LINE
     }
 
     /// Says how much of this rank's segment is kept, in bytes from its start, rounded up to 64.
     pub fn keep(&self, bytes: u64) {
-        self.rank.kept.store(u32::try_from(bytes.div_ceil(LINE)).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.rank.calls.kept.store(u32::try_from(bytes.div_ceil(LINE)).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     /// Keeps nothing any more. What was named before is of an earlier [generation](Self::kept_generation).
     pub fn free_kept(&self) {
         self.keep(0);
         // One thread of the rank runs programs.
-        self.rank.kept_generation.store(self.kept_generation().wrapping_add(1), Ordering::Relaxed);
+        self.rank.calls.kept_generation.store(self.kept_generation().wrapping_add(1), Ordering::Relaxed);
     }
 
     /// What is kept from here on is of a generation that another rank has begun.
     pub fn begin_generation(&self, generation: u32) {
-        self.rank.kept_generation.store(generation, Ordering::Relaxed);
+        self.rank.calls.kept_generation.store(generation, Ordering::Relaxed);
     }
 
     /// Steps with each [`Self::free_kept`] on this rank, from a random number of the world on.
     pub fn kept_generation(&self) -> u32 {
-        self.rank.kept_generation.load(Ordering::Relaxed)
+        self.rank.calls.kept_generation.load(Ordering::Relaxed)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where the handlers of the ranks are. A call carries the handler's position in the callee's table,
 //! which lies in its home (abi §3.7). The caller finds it there by id and types, and keeps it.
 
+use crate::task::wait::Callee;
 use crate::why::NotSent;
 use crate::world::{Rank, RankId};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +16,7 @@ const ROWS: usize = 64;
 /// In the last word of a row that is used.
 const USED: u32 = 1 << 31;
 
-/// The keys that this rank has found: what was wanted ([`Wanted::fingerprint`]), then rank and key. Words, and the last
+/// The keys that this rank has found: what was wanted ([`Callee::fingerprint`]), then rank and key. Words, and the last
 /// one stored last: a handler may be abandoned at any instruction.
 pub(in crate::world) struct Keys([[AtomicU32; 3]; ROWS]);
 
@@ -43,14 +44,7 @@ impl Keys {
     }
 }
 
-/// A handler that is called.
-pub(crate) struct Wanted {
-    pub(crate) id: u64,
-    pub(crate) signature: u64,
-    pub(crate) is_task: bool,
-}
-
-impl Wanted {
+impl Callee {
     /// Of all that decides whether a handler is the one: hashes of name and types, and the kind.
     fn fingerprint(&self) -> u64 {
         self.id ^ self.signature.rotate_left(32) ^ u64::from(self.is_task)
@@ -58,26 +52,26 @@ impl Wanted {
 }
 
 /// The key of a handler at a rank.
-pub(crate) fn handler_key(at: RankId, to: &Wanted) -> Result<HandlerKey, NotSent> {
+pub(crate) fn handler_key(at: RankId, to: &Callee) -> Result<HandlerKey, NotSent> {
     let here = Rank::here().filter(|here| at.0 < here.size).ok_or(NotSent::NotThere)?;
     let wanted = to.fingerprint();
-    if let Some(key) = here.keys.get(at, wanted) {
+    if let Some(key) = here.calls.keys.get(at, wanted) {
         return Ok(key);
     }
     let key = if at == here.me {
-        let mut entries = here.table.iter().enumerate();
+        let mut entries = here.calls.table.iter().enumerate();
         let (key, entry) = entries.find(|(_, entry)| entry.id == to.id).ok_or(NotSent::NotThere)?;
         check(key as u32, entry.signature, entry.flags, to)?
     } else {
         here.peers.home(at).map_or(Err(NotSent::NotThere), |home| find(home, to))?
     };
-    here.keys.put(at, wanted, key);
+    here.calls.keys.put(at, wanted, key);
     Ok(key)
 }
 
 /// The same in another rank's home, whose bytes may be anything.
 #[inline(never)]
-fn find(home: &Window<()>, to: &Wanted) -> Result<HandlerKey, NotSent> {
+fn find(home: &Window<()>, to: &Callee) -> Result<HandlerKey, NotSent> {
     let section = Layout::of_window(home).and_then(|layout| layout.section(SectionKind::TABLE));
     let section = section.map_err(|_| NotSent::NotThere)?;
     let header: TableHeader = home.read(section.off).map_err(|_| NotSent::NotThere)?;
@@ -94,7 +88,7 @@ fn find(home: &Window<()>, to: &Wanted) -> Result<HandlerKey, NotSent> {
 }
 
 /// A handler of this name can be called if it has a body there, and the types and kind of here.
-fn check(key: u32, signature: u64, flags: u32, to: &Wanted) -> Result<HandlerKey, NotSent> {
+fn check(key: u32, signature: u64, flags: u32, to: &Callee) -> Result<HandlerKey, NotSent> {
     if flags & record_flag::HAS_BODY == 0 || flags & record_flag::HOST != 0 {
         return Err(NotSent::NotThere);
     }
@@ -107,11 +101,12 @@ fn check(key: u32, signature: u64, flags: u32, to: &Wanted) -> Result<HandlerKey
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task::Target;
 
     /// Handlers that differ in one attribute are different ones.
     #[test]
     fn a_fingerprint_is_of_name_types_and_kind() {
-        let wanted = |id, signature, is_task| Wanted { id, signature, is_task }.fingerprint();
+        let wanted = |id, signature, is_task| Callee { target: Target::HOST, id, signature, is_task }.fingerprint();
         let all = [(1, 2, false), (3, 2, false), (1, 3, false), (1, 2, true), (2, 1, false)];
         for (i, a) in all.iter().enumerate() {
             for b in &all[..i] {

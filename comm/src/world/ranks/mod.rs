@@ -4,20 +4,63 @@
 pub(crate) mod claim;
 mod gas;
 mod handlers;
+mod meetings;
+mod peers;
 mod piece;
 
 pub use claim::SegmentClaim;
 pub use gas::GasWorld;
-pub(super) use handlers::Keys;
-pub(crate) use handlers::{Wanted, handler_key};
+pub(crate) use handlers::handler_key;
+pub(super) use peers::CallPeers;
 pub use piece::{Memory, Piece};
 
-use super::{Rank, RankId, RankSet};
+use super::peers::Peers;
+use super::{PerRank, Rank, RankId, RankSet};
 use crate::fault::Fault;
+use crate::registry::Table;
+use crate::task::Target;
+use core::sync::atomic::{AtomicU32, Ordering};
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::window::Window;
-use hamr_shared_abi::world::Announced;
+use hamr_shared_abi::world::{Announced, LANE_CHUNK};
+use handlers::Keys;
+
+/// Part of [`Rank`]. Only the dispatcher's thread uses it.
+pub(super) struct CallRank {
+    table: Table,
+    /// Where the handlers are that it calls.
+    keys: Keys,
+    /// Meetings with each rank.
+    meetings: PerRank<AtomicU32>,
+    /// Lines of the segment that programs keep.
+    kept: AtomicU32,
+    /// Stepped when they end all of it.
+    kept_generation: AtomicU32,
+}
+
+impl CallRank {
+    pub(super) fn new(table: Table, size: u32, peers: &Peers) -> Self {
+        Self {
+            table,
+            keys: Keys::new(),
+            meetings: (0..size).map(|_| AtomicU32::new(0)).collect(),
+            kept: AtomicU32::new(0),
+            // Names of what another world keeps are of no generation of this one.
+            kept_generation: AtomicU32::new(peers.job() as u32),
+        }
+    }
+
+    /// The words that ranks publish have started over, before the number `none`.
+    pub(super) fn begin_anew(&self, none: u32) {
+        self.meetings.iter().for_each(|number| number.store(none, Ordering::Relaxed));
+    }
+}
+
+/// The longest arguments and results of calls to this target, if it is a rank.
+pub(crate) fn longest(target: Target) -> Option<usize> {
+    target.rank().map(|_| LANE_CHUNK as usize)
+}
 
 /// The queue pairs in which ranks call each other.
 pub(crate) struct Lanes<I> {
