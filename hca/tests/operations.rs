@@ -309,10 +309,9 @@ fn a_reset_queue_pair_begins_again() {
             b.receive(id, &[]).expect("room");
             a.post(&SendWr::inline(10 + id, &[])).expect("room");
         }
-        // These are of the generation before: they free nothing.
+        // Completions of the generation before are skipped, and free nothing.
         if generation == 2 {
-            let old: Vec<_> = std::iter::from_fn(|| bench.poll().expect("valid")).map(|done| done.id).collect();
-            assert_eq!(old, [1, 3]);
+            assert_eq!(bench.poll(), Ok(None));
             assert_eq!(a.post(&SendWr::inline(1, &[])), Err(VerbsError::Full));
         }
         while bench.engine.round(0) != 0 {}
@@ -523,11 +522,6 @@ proptest! {
                     assert_eq!(bench.engine.command(&bench::connect(2, 3)), Reply::DONE);
                 }
             }
-        }
-        bench.idle();
-        // A message that does not end, because its sender has, keeps its receive request until its own queue pair ends.
-        for qp in [2, 3] {
-            let _ = bench.engine.command(&fail(qp));
         }
         bench.idle();
         take(&bench, &mut done);

@@ -81,6 +81,11 @@ impl Responder {
         self.path.mtu.into()
     }
 
+    /// How long the other end of the path tries to send a packet, if not for ever.
+    pub fn patience(&self) -> Option<u64> {
+        self.path.wait().map(|wait| wait.saturating_mul(u64::from(self.path.retry) + 1))
+    }
+
     /// Messages that are complete, modulo 2^24.
     pub fn msn(&self) -> u32 {
         self.msn

@@ -20,6 +20,8 @@ pub(super) struct Remote {
     pub(super) responder: Responder,
     /// The message of which a part has come.
     pub(super) inbound: Option<Inbound>,
+    /// When it is given up.
+    pub(super) give_up: Option<u64>,
 }
 
 /// A message of which a part has come.
@@ -32,7 +34,7 @@ pub(super) enum Inbound {
 
 impl Remote {
     pub(super) fn timer(&self) -> Option<u64> {
-        self.requester.timer()
+        [self.requester.timer(), self.give_up].into_iter().flatten().min()
     }
 }
 
@@ -54,6 +56,7 @@ impl<K> Engine<K> {
             requester: Requester::new(path, Psn::new(end.own_psn)),
             responder: Responder::new(path, Psn::new(end.psn)),
             inbound: None,
+            give_up: None,
         }));
         self.set_state(index, QpState::RTS);
         Ok(())
@@ -113,6 +116,10 @@ impl<K> Engine<K> {
     /// Makes the next packet of a queue pair's own requests.
     fn ask(&mut self, now: u64, index: usize, remote: &mut Remote, out: &mut Vec<u8>) -> bool {
         if !self.is_ready(index) {
+            return false;
+        }
+        if remote.give_up.is_some_and(|at| at <= now) {
+            self.set_state(index, QpState::ERR);
             return false;
         }
         if let Err(status) = remote.requester.expire(now) {

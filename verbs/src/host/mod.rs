@@ -181,7 +181,8 @@ impl Fabric {
     }
 
     /// Takes a queue pair back to its beginning: not connected, its requests and their completions that were not taken
-    /// are of no effect. Its id is another one from now on.
+    /// are of no effect, but those of a shared receive queue. Its id is another one from now on; handlers find no completion of the
+    /// former when one has opened it.
     ///
     /// # Errors
     /// It is of another adapter, or was reset 65,534 times; the adapter is lost.
@@ -224,7 +225,8 @@ impl Fabric {
     /// Destroys a completion queue, with what was not taken.
     ///
     /// # Errors
-    /// A queue pair has it; it is of another adapter; the adapter is lost.
+    /// A queue pair has it; it has completions of a shared receive queue that no handler has taken, so that this one would not go
+    /// on: take them, or destroy that one first; it is of another adapter; the adapter is lost.
     pub fn destroy_completion_queue(&self, cq: CqId) -> Result<(), FabricError> {
         self.0.destroy(Kind::COMPLETION_QUEUE, cq.name())
     }
