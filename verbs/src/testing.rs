@@ -134,8 +134,8 @@ pub struct Ended;
 pub struct Ending<'w> {
     window: &'w Window<Private>,
     left: Cell<u32>,
-    /// Done before the next bytes are read.
-    change: Cell<Option<Box<dyn FnOnce() + 'w>>>,
+    /// Done before the next bytes are read, or a look at the word that is here.
+    change: Cell<Option<(Option<u64>, Box<dyn FnOnce() + 'w>)>>,
 }
 
 impl<'w> Ending<'w> {
@@ -146,7 +146,21 @@ impl<'w> Ending<'w> {
 
     /// All stores are made, and this before the next bytes are read: what another side does meanwhile.
     pub fn changing(window: &'w Window<Private>, change: impl FnOnce() + 'w) -> Self {
-        Self { change: Cell::new(Some(Box::new(change))), ..Self::new(window, u32::MAX) }
+        let this = Self::new(window, u32::MAX);
+        this.change_before(None, change);
+        this
+    }
+
+    /// Has this done before the next bytes are read, or before the next look at this word.
+    pub fn change_before(&self, look: Option<u64>, change: impl FnOnce() + 'w) {
+        self.change.set(Some((look, Box::new(change))));
+    }
+
+    fn meanwhile(&self, look: Option<u64>) {
+        match self.change.take() {
+            Some((of, change)) if of == look => change(),
+            other => self.change.set(other),
+        }
     }
 
     fn step(&self, half: impl FnOnce()) {
@@ -165,7 +179,7 @@ impl Memory for Ending<'_> {
         self.window.len()
     }
     fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        self.change.take().into_iter().for_each(|change| change());
+        self.meanwhile(None);
         self.window.read_bytes(off, to)
     }
     fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
@@ -180,6 +194,7 @@ impl Memory for Ending<'_> {
         Memory::store(self.window, off, value)
     }
     fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
+        self.meanwhile(Some(off));
         Memory::observe(self.window, off)
     }
     fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {
