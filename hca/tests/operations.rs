@@ -7,7 +7,7 @@ use hamr_comm::abi::window::AtomicOp;
 use hamr_hca::engine::{MOST_REQUESTS, SLICE};
 use hamr_verbs::testing::{Ended, Ending, LKEY, REGION};
 use hamr_verbs::wire::{
-    Access, Command, Kind, Object, Opcode, QP_STATE, QpState, Reply, SendEntry, Sge, Verb, WcOpcode, WcStatus, word_of,
+    Access, Command, Kind, Object, Opcode, QpState, Reply, SendEntry, Sge, Verb, WcOpcode, WcStatus,
 };
 use hamr_verbs::{Remote, SendWr, VerbsError};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ const SUCCESS: WcStatus = WcStatus::SUCCESS;
 const FLUSHED: WcStatus = WcStatus::WR_FLUSH_ERR;
 
 fn states(bench: &Bench) -> [u32; 2] {
-    [0, 1].map(|qp| bench.word(word_of(QP_STATE, qp)))
+    [0, 1].map(|qp| bench.section.state(qp))
 }
 
 #[test]
@@ -573,7 +573,7 @@ proptest! {
             bench.engine.round(0);
             prop_assert!(before == not_its_own(&bench));
             for (a, b) in [(0, 1), (2, 3)] {
-                if [a, b].iter().any(|qp| bench.word(word_of(QP_STATE, *qp)) == QpState::ERR.0) {
+                if [a, b].iter().any(|qp| bench.section.state(*qp) == QpState::ERR.0) {
                     bench.idle();
                     let _ = (bench.reset(a, |object| object), bench.reset(b, |object| object));
                     assert_eq!(bench.engine.command(&bench::connect(a, b.into())), Reply::DONE);

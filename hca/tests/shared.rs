@@ -6,7 +6,7 @@ use bench::{Bench, create};
 use hamr_hca::engine::SLICE;
 use hamr_verbs::SendWr;
 use hamr_verbs::testing::REGION;
-use hamr_verbs::wire::{Command, Kind, Object, QP_STATE, QpState, Reply, Sge, Verb, WcStatus, word_of};
+use hamr_verbs::wire::{Command, Kind, Object, QpState, Reply, Sge, Verb, WcStatus};
 
 const SUCCESS: WcStatus = WcStatus::SUCCESS;
 
@@ -53,7 +53,7 @@ fn a_message_without_an_end_does_not_stop_a_shared_receive_queue() {
         assert_eq!(bench.engine.command(&command), Reply::DONE);
         let outcomes = bench.outcomes();
         assert!(outcomes.contains(&(0, WcStatus::WR_FLUSH_ERR)), "{how}: {outcomes:?}");
-        assert_eq!(bench.word(word_of(QP_STATE, 3)), QpState::ERR.0);
+        assert_eq!(bench.section.state(3), QpState::ERR.0);
         for id in 4..12 {
             bench.receive_shared(id, &[]).expect("room");
             bench.post(0, &SendWr::inline(id, &[])).expect("room");
@@ -133,7 +133,7 @@ fn an_overrun_loses_no_request_of_a_shared_receive_queue() {
         bench.post(0, &SendWr::inline(id, &[])).expect("room");
     }
     bench.idle();
-    assert_eq!([1, 3].map(|qp| bench.word(word_of(QP_STATE, qp))), [QpState::ERR.0; 2]);
+    assert_eq!([1, 3].map(|qp| bench.section.state(qp)), [QpState::ERR.0; 2]);
     for index in [2, 3] {
         reset(&mut bench, index, 1);
     }

@@ -66,15 +66,25 @@ impl Section {
             let word = Memory::publish(&this.window, place + WORD, Object::live(object.generation));
             assert_eq!((written, word), (Ok(()), Ok(())));
         }
+        this.show(QpState::RESET);
         assert_eq!(Memory::publish(&this.window, FABRIC_STATE, FabricState::ATTACHED.0), Ok(()));
         this
     }
 
     /// Says what an adapter would: all queue pairs are connected.
     pub fn connect(&self) {
+        self.show(QpState::RTS);
+    }
+
+    fn show(&self, state: QpState) {
         for index in 0..4 {
-            assert_eq!(Memory::publish(&self.window, word_of(QP_STATE, index), QpState::RTS.0), Ok(()));
+            assert_eq!(Memory::publish(&self.window, word_of(QP_STATE, index), state.word(1)), Ok(()));
         }
+    }
+
+    /// The state that is shown of a queue pair, of any generation.
+    pub fn state(&self, index: u16) -> u32 {
+        Memory::observe(&self.window, word_of(QP_STATE, index)).map_or(u32::MAX, |word| word & 0xFFFF)
     }
 
     /// What the host would tell a handler of an object.
@@ -135,8 +145,11 @@ pub struct Ending<'w> {
     window: &'w Window<Private>,
     left: Cell<u32>,
     /// Done before the next bytes are read, or a look at the word that is here.
-    change: Cell<Option<(Option<u64>, Box<dyn FnOnce() + 'w>)>>,
+    change: Cell<Option<Change<'w>>>,
 }
+
+/// Where it is done, and what.
+type Change<'w> = (Option<u64>, Box<dyn FnOnce() + 'w>);
 
 impl<'w> Ending<'w> {
     /// So many stores are made.

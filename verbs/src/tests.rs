@@ -28,9 +28,14 @@ pub(crate) fn sent(id: u64, retired: u32) -> CompletionEntry {
     CompletionEntry { id, opcode: WcOpcode::SEND, retired, generation: 1, ..CompletionEntry::default() }
 }
 
-/// Replaces an object by its next generation.
+/// Replaces an object by its next generation; a queue pair is connected again.
 fn reset(section: &Section, object: &Object) {
-    section.replace(&Object { generation: object.generation + 1, ..*object });
+    let generation = object.generation + 1;
+    if object.kind == Kind::QUEUE_PAIR {
+        let word = section.window.word(word_of(QP_STATE, object.index)).expect("inside");
+        word.publish(QpState::RTS.word(generation));
+    }
+    section.replace(&Object { generation, ..*object });
 }
 
 #[test]
@@ -276,6 +281,21 @@ fn a_handle_of_what_was_reset_is_stale() {
     let next = verbs.queue_pair(section.id_of(0, 2)).expect("there");
     assert_eq!(next.post(&SendWr::inline(2, &[])), Ok(()));
     assert_eq!(qp.post(&SendWr::inline(1, &[])), Err(VerbsError::Stale));
+}
+
+/// A reset's new state is there before its object: it is none of the former.
+#[test]
+fn a_state_is_of_one_generation() {
+    let section = Section::new(2, 3);
+    section.connect();
+    let verbs = section.verbs();
+    let qp = verbs.queue_pair(section.id(0)).expect("there");
+    assert_eq!(qp.state(), Ok(QpState::RTS));
+    assert_eq!([QpState::INIT.word(2), QpState::ERR.word(u16::MAX)], [0x2_0001, 0xFFFF_0006]);
+    section.window.word(QP_STATE).expect("inside").publish(QpState::INIT.word(2));
+    assert_eq!(qp.state(), Err(VerbsError::Stale));
+    assert_eq!(qp.post(&SendWr::inline(1, &[])), Err(VerbsError::Stale));
+    assert_eq!(qp.receive(1, &[]), Err(VerbsError::Stale));
 }
 
 /// The host destroys a queue while a handler takes what is in it, and makes another one there: once, and as often as tags begin

@@ -277,10 +277,10 @@ impl<K> Engine<K> {
         let Some(qp) = self.qp_mut(index) else { return };
         qp.state = state;
         qp.progress = qp.progress.take().filter(|_| state == QpState::RTS);
-        let peer = qp.peer.filter(|_| state != QpState::RTS);
+        let (peer, word) = (qp.peer.filter(|_| state != QpState::RTS), state.word(qp.generation));
         self.has_told = true;
         // The words of all queue pairs are in the section, whose length was checked.
-        let _ = self.window.word(word_of(QP_STATE, index as u16)).map(|word| word.publish(state.0));
+        let _ = self.window.word(word_of(QP_STATE, index as u16)).map(|at| at.publish(word));
         let waits =
             |peer: &QueuePair| peer.peer == Some(index) && peer.state == QpState::RTS && peer.receiving.is_some();
         if let Some(peer) = peer.filter(|peer| self.qp(*peer).is_some_and(waits)) {
