@@ -46,7 +46,7 @@ impl Side {
         Self { section, engine }
     }
 
-    fn address(&self) -> Address {
+    fn address(&self) -> Address<'_> {
         self.section.verbs().address(self.section.id(0)).expect("there")
     }
 
