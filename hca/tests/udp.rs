@@ -46,6 +46,36 @@ fn two_devices_play_ping_pong_in_frames() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
+/// Who begins again finds no socket of one that was killed.
+#[test]
+fn a_killed_adapter_leaves_no_socket() {
+    let folder = std::env::temp_dir().join(format!("hamr-killed-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let socket = folder.join("a");
+    let (mac, address, other) = ([0x52, 0x54, 0, 0, 0, 1], [10, 0, 0, 1].into(), folder.join("b"));
+    let wire = Wire::Ethernet { socket: socket.clone(), other, mac, address, mtu: 1024, faults: None };
+    // Its host ends it by force, and another one does.
+    for signal in [Signal::STOP, Signal::KILL] {
+        let node = open("shm", 1 << 20);
+        let fabric = Fabric::open_with(&node, &wire).expect("an adapter");
+        assert!(socket.exists());
+        // One that did not start removes nothing of another's.
+        assert!(Fabric::open_with(&open("shm", 1 << 20), &wire).is_err());
+        assert!(socket.exists());
+        let process = Pid::from_raw(fabric.process().expect("it runs").cast_signed()).expect("not zero");
+        kill_process(process, signal).expect("it runs");
+        if signal == Signal::STOP {
+            drop(fabric);
+        }
+        let begin = Instant::now();
+        while socket.exists() {
+            assert!(begin.elapsed() < SOON, "{signal:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
 /// What stock tools find at the other end (`examples/stock_peer`), with our device at both.
 #[test]
 fn two_devices_do_what_stock_tools_do() {

@@ -136,7 +136,7 @@ impl Fabric {
         let ends = node.open_side(inner.clone())?;
         let this = Self(inner);
         // Nothing is locked while the program starts: a closer ends it meanwhile.
-        let started = this.0.start(&program, wire, ends).and_then(|adapter| adapter.greeted(&program));
+        let started = this.0.start(&program, wire, ends).and_then(|adapter| adapter.greeted(&program, wire));
         let attached = started.and_then(|()| this.0.attach());
         if attached.is_err() {
             this.0.has_failed.store(this.0.close(LIMIT), Ordering::Release);

@@ -32,7 +32,7 @@ pub enum Wire {
     /// RoCEv2 in frames of an Ethernet, with stock peers: each datagram between two UNIX sockets is a frame, as QEMU's
     /// `-netdev dgram` has them. Who can send to the socket is believed.
     Ethernet {
-        /// The socket that the adapter binds: it does not exist, and is removed with the adapter, unless that is killed.
+        /// The socket that the adapter binds: it does not exist, and is removed with the adapter.
         socket: PathBuf,
         /// The one at the other end, which may appear later.
         other: PathBuf,
@@ -87,6 +87,14 @@ impl Wire {
                 }
             }
             Self::Ethernet { mtu, .. } => *mtu,
+        }
+    }
+
+    /// A path that the adapter makes.
+    pub(super) fn socket(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::Own | Self::Udp { .. } => None,
+            Self::Ethernet { socket, .. } => Some(socket),
         }
     }
 
