@@ -433,11 +433,11 @@ impl Inner {
         let started = Adapter::start(program, wire, &start)?;
         let adapter = self.adapter.get_or_init(|| started);
         let (node, epoch) = (node.0, epoch.0 as u16);
-        let (is_attached, address) = (false, wire.address());
+        let (is_attached, address, mtu) = (false, wire.address(), wire.mtu());
         let (places, keys, mut free) = (Vec::new(), RandomState::new(), Ranges::new(len));
         // The front of the section; one that is not longer has no arena.
         free.allocate(ARENA);
-        *ends = Some(Ends { section, device, off, node, epoch, address, is_attached, free, places, keys });
+        *ends = Some(Ends { section, device, off, node, epoch, address, mtu, is_attached, free, places, keys });
         drop(ends);
         let this = self.clone();
         let watch = move || {

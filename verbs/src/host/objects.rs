@@ -23,6 +23,7 @@ pub(super) struct Ends {
     pub(super) epoch: u16,
     /// Of its wire.
     pub(super) address: Option<Ipv4Addr>,
+    pub(super) mtu: u16,
     /// Handlers were told that it serves.
     pub(super) is_attached: bool,
     /// What of the section nothing uses.
