@@ -474,10 +474,16 @@ impl Inner {
         let mut ends = self.lock(limit)?;
         let adapter = self.adapter.get().filter(|_| !self.is_closed()).ok_or(FabricError::Lost)?;
         let given = ends.as_mut().ok_or(FabricError::Lost)?;
-        let left = limit.saturating_sub(begin.elapsed());
-        let done = ask(given, &|command| adapter.ask(command, left));
+        let left = || limit.saturating_sub(begin.elapsed());
+        let at_first = left();
+        // Nothing is begun that cannot be answered.
+        if at_first.is_zero() {
+            return Err(FabricError::Late);
+        }
+        let adapter_does = |command| adapter.ask(command, left());
+        let done = given.take_back(&adapter_does).and_then(|()| ask(given, &adapter_does));
         let is_lost = match done {
-            Err(FabricError::Late) => left >= LIMIT / 2,
+            Err(FabricError::Late) => at_first >= LIMIT / 2,
             Err(FabricError::Lost) => true,
             _ => false,
         };
