@@ -8,9 +8,7 @@ use hamr_hca::Engine;
 use hamr_hca::packet::{Header, Opcode, Operation, PORT, Route, begin, parse, seal};
 use hamr_verbs::memory::Memory;
 use hamr_verbs::testing::{LKEY, Section};
-use hamr_verbs::wire::{
-    Command, Kind, Object, QP_STATE, QpState, QpType, Reply, Sge, Verb, WORD, WcOpcode, WcStatus, word_of,
-};
+use hamr_verbs::wire::{Command, Kind, Object, QpState, QpType, Reply, Sge, Verb, WORD, WcOpcode, WcStatus};
 use hamr_verbs::{Address, Completion, Remote, SendWr};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use zerocopy::IntoBytes;
@@ -48,7 +46,7 @@ impl Side {
         Self { section, engine }
     }
 
-    fn address(&self) -> Address {
+    fn address(&self) -> Address<'_> {
         self.section.verbs().address(self.section.id(0)).expect("there")
     }
 
@@ -82,7 +80,7 @@ impl Side {
     }
 
     fn state(&self) -> u32 {
-        self.section.window.word(word_of(QP_STATE, 0)).expect("inside").load()
+        self.section.state(0)
     }
 }
 

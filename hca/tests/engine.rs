@@ -10,8 +10,8 @@ use hamr_verbs::memory::Memory;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::testing::{Ending, LKEY, REGION, Section};
 use hamr_verbs::wire::{
-    ARENA, Access, CQ_CI, CQ_STATE, Command, HCA_STATE, Kind, LINE, OBJECTS, Object, QP_STATE, QpState, Reply, SQ_CI,
-    Sge, Verb, WcOpcode, WcStatus, word_of,
+    ARENA, Access, CQ_CI, CQ_STATE, Command, HCA_STATE, Kind, LINE, OBJECTS, Object, QpState, Reply, SQ_CI, Sge, Verb,
+    WcOpcode, WcStatus, word_of,
 };
 use hamr_verbs::{Completion, SendWr, VerbsError};
 use proptest::prelude::*;
@@ -112,10 +112,7 @@ fn a_wrong_request_ends_its_queue_pair_and_the_rest_is_flushed() {
         bench.post(0, &SendWr::inline(2, &[])).expect("room");
         bench.receive(0, 3, &[]).expect("room");
         assert_eq!(bench.outcomes(), [(1, WcStatus::LOC_PROT_ERR), (2, flushed), (3, flushed)], "{sge:?}");
-        assert_eq!(
-            (bench.word(word_of(QP_STATE, 0)), bench.word(word_of(QP_STATE, 1))),
-            (QpState::ERR.0, QpState::RTS.0)
-        );
+        assert_eq!((bench.section.state(0), bench.section.state(1)), (QpState::ERR.0, QpState::RTS.0));
         // Its peer finds that it does not answer; and what comes later is flushed, too.
         bench.post(1, &SendWr::inline(4, &[])).expect("room");
         bench.post(0, &SendWr::inline(5, &[])).expect("room");
@@ -172,7 +169,7 @@ fn a_completion_queue_that_is_full_has_overrun() {
         [Ok(Some(0)), Ok(Some(10))]
     );
     assert_eq!(bench.poll(), Err(VerbsError::Overrun));
-    assert_eq!([0, 1].map(|qp| bench.word(word_of(QP_STATE, qp))), [QpState::ERR.0; 2]);
+    assert_eq!([0, 1].map(|qp| bench.section.state(qp)), [QpState::ERR.0; 2]);
     // It takes no more queue pairs, which would wait for ever.
     let more = Object { index: 9, qp_number: 3, ..bench.section.objects[bench.section.objects.len() - 1] };
     assert_eq!(more.kind, Kind::QUEUE_PAIR);
@@ -373,7 +370,7 @@ proptest! {
         done(&bench, &mut open);
         let left = |qp, opcode| open.get(&(qp, opcode)).map_or(0, VecDeque::len);
         for qp in 0..2 {
-            let state = bench.word(word_of(QP_STATE, qp));
+            let state = bench.section.state(qp);
             let waits = left(qp, WcOpcode::SEND) != 0;
             // A send waits only while both are connected and the peer has no receive request.
             prop_assert!(!waits || state == QpState::RTS.0 && left(1 - qp, WcOpcode::RECV) == 0);

@@ -7,7 +7,7 @@ use hamr_comm::abi::window::AtomicOp;
 use hamr_hca::engine::{MOST_REQUESTS, SLICE};
 use hamr_verbs::testing::{Ending, LKEY, REGION};
 use hamr_verbs::wire::{
-    Access, Command, Kind, Object, Opcode, QP_STATE, QpState, Reply, SendEntry, Sge, Verb, WcOpcode, WcStatus, word_of,
+    Access, Command, Kind, Object, Opcode, QpState, Reply, SendEntry, Sge, Verb, WcOpcode, WcStatus,
 };
 use hamr_verbs::{Remote, SendWr, VerbsError};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ const SUCCESS: WcStatus = WcStatus::SUCCESS;
 const FLUSHED: WcStatus = WcStatus::WR_FLUSH_ERR;
 
 fn states(bench: &Bench) -> [u32; 2] {
-    [0, 1].map(|qp| bench.word(word_of(QP_STATE, qp)))
+    [0, 1].map(|qp| bench.section.state(qp))
 }
 
 #[test]
@@ -309,10 +309,9 @@ fn a_reset_queue_pair_begins_again() {
             b.receive(id, &[]).expect("room");
             a.post(&SendWr::inline(10 + id, &[])).expect("room");
         }
-        // These are of the generation before: they free nothing.
+        // Completions of the generation before are skipped, and free nothing.
         if generation == 2 {
-            let old: Vec<_> = std::iter::from_fn(|| bench.poll().expect("valid")).map(|done| done.id).collect();
-            assert_eq!(old, [1, 3]);
+            assert_eq!(bench.poll(), Ok(None));
             assert_eq!(a.post(&SendWr::inline(1, &[])), Err(VerbsError::Full));
         }
         while bench.engine.round(0) != 0 {}
@@ -523,11 +522,6 @@ proptest! {
             }
         }
         bench.idle();
-        // A message that does not end, because its sender has, keeps its receive request until its own queue pair ends.
-        for qp in [2, 3] {
-            let _ = bench.engine.command(&fail(qp));
-        }
-        bench.idle();
         take(&bench, &mut done);
         let count = done.len();
         done.sort();
@@ -577,7 +571,7 @@ proptest! {
             bench.engine.round(0);
             prop_assert!(before == not_its_own(&bench));
             for (a, b) in [(0, 1), (2, 3)] {
-                if [a, b].iter().any(|qp| bench.word(word_of(QP_STATE, *qp)) == QpState::ERR.0) {
+                if [a, b].iter().any(|qp| bench.section.state(*qp) == QpState::ERR.0) {
                     bench.idle();
                     let _ = (bench.reset(a, |object| object), bench.reset(b, |object| object));
                     assert_eq!(bench.engine.command(&bench::connect(a, b.into())), Reply::DONE);

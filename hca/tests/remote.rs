@@ -4,15 +4,15 @@
 mod bench;
 
 use bench::packets::{Bench, HALF, MTU, PSNS, Side, address, route};
-use bench::{Random, create, seeds};
+use bench::{Random, connect, create, seeds};
 use hamr_hca::Engine;
 use hamr_hca::packet::{Acknowledge, AtomicEth, Header, MASK, Opcode, PORT, Reth, Route, Syndrome, parse, seal};
 use hamr_hca::wire::faults::Plan;
 use hamr_verbs::ring::Ring;
 use hamr_verbs::testing::{LKEY, Section};
 use hamr_verbs::wire::{
-    ARENA, Command, LINE, OBJECTS, Object, Opcode as WrOpcode, QpState, RemoteEnd, Reply, SQ_CI, SendEntry, Sge, Verb,
-    WcStatus, word_of,
+    ARENA, Command, Kind, LINE, OBJECTS, Object, Opcode as WrOpcode, QpState, RemoteEnd, Reply, SQ_CI, SendEntry, Sge,
+    Verb, WcStatus, word_of,
 };
 use hamr_verbs::{Remote, SendWr};
 use proptest::prelude::*;
@@ -229,6 +229,130 @@ fn a_peer_that_never_answers_ends_the_connection() {
     assert_eq!((bench.state(0), bench.state(1)), (QpState::ERR.0, QpState::RTS.0));
 }
 
+/// All packets that a side has to send now.
+fn sent(bench: &mut Bench, side: usize) -> Vec<Vec<u8>> {
+    let (mut packets, mut packet) = (Vec::new(), Vec::new());
+    while bench.sides[side].engine.transmit(bench.now, &mut packet).is_some() {
+        seal(&mut packet, &route(side));
+        packets.push(packet.clone());
+    }
+    packets
+}
+
+/// Packets come to a side.
+fn come(bench: &mut Bench, side: usize, packets: &[Vec<u8>]) {
+    for packet in packets {
+        let headers = route(1 - side).headers(packet.len());
+        let (header, payload) = parse(&headers, packet).expect("as it was sent");
+        bench.sides[side].engine.receive(bench.now, &headers, &header, payload);
+    }
+}
+
+/// What completions of requests to send say, in their order.
+fn statuses(bench: &Bench, qp: u16) -> Vec<(u64, WcStatus)> {
+    bench.outcomes.get(&(qp, false)).into_iter().flatten().map(|(id, status, ..)| (*id, *status)).collect()
+}
+
+/// A message of which nothing comes any more ends its queue pair, if others wait for what it has taken.
+#[test]
+fn a_message_without_an_end_does_not_stop_a_shared_receive_queue() {
+    let mut bench = Bench::remote(2, Plan::default(), 2);
+    // Its adapter has another pair on the queue.
+    assert_eq!(bench.sides[1].engine.command(&connect(0, 2)), Reply::DONE);
+    for id in 0..4 {
+        bench.receive(1, id, &[bench.part(1, 0, 3 * u64::from(MTU))]);
+    }
+    bench.post(0, &SendWr::send(100, &[bench.part(0, 0, 3 * u64::from(MTU))]));
+    let packets = sent(&mut bench, 0);
+    assert_eq!(packets.len(), 3);
+    // Each packet of it gives its sender as much time as that tries itself; one that comes again gives none.
+    let all = 8 * (4096 << 14);
+    come(&mut bench, 1, &packets[..1]);
+    assert_eq!(bench.sides[1].engine.next_timer(), Some(bench.now + all));
+    bench.now += all - 1;
+    come(&mut bench, 1, &packets[1..2]);
+    bench.now += all - 1;
+    come(&mut bench, 1, &packets[..1]);
+    sent(&mut bench, 1);
+    assert_eq!(bench.state(1), QpState::RTS.0);
+    bench.now += 1;
+    sent(&mut bench, 1);
+    assert_eq!(bench.state(1), QpState::ERR.0);
+    let Side { section, engine } = &mut bench.sides[1];
+    let verbs = section.verbs();
+    let cq = verbs.completion_queue(section.id(0)).expect("there");
+    let (srq, qp) = (verbs.shared_receive_queue(section.id(0)), verbs.queue_pair(section.id(0)));
+    let (srq, qp) = (srq.expect("there"), qp.expect("there"));
+    let mut outcomes = || {
+        while engine.round(0) != 0 {}
+        std::iter::from_fn(|| cq.poll().expect("valid")).map(|found| (found.id, found.status)).collect::<Vec<_>>()
+    };
+    assert_eq!(outcomes(), [(0, WcStatus::WR_FLUSH_ERR)]);
+    for id in 4..12 {
+        srq.receive(id, &[]).and_then(|()| qp.post(&SendWr::inline(id, &[]))).expect("room");
+        assert_eq!(outcomes(), [(id - 3, WcStatus::SUCCESS), (id, WcStatus::SUCCESS)]);
+    }
+}
+
+/// A copy of a request that the network has kept finds a region that was deregistered meanwhile: nobody waits for it.
+#[test]
+fn a_read_that_comes_late_again_harms_nobody() {
+    let mut bench = Bench::remote(4, Plan::default(), 0);
+    bench.post(0, &SendWr::read(1, &[bench.part(0, 0, 8)], bench.remote_part(1, 0)));
+    let packets = sent(&mut bench, 0);
+    come(&mut bench, 1, &packets);
+    bench.idle();
+    let region = Object { kind: Kind::REGION, ..Object::default() };
+    let destroy = Command { verb: Verb::DESTROY, ..create(region) };
+    assert_eq!(bench.sides[1].engine.command(&destroy), Reply::DONE);
+    come(&mut bench, 1, &packets);
+    bench.idle();
+    assert_eq!(bench.state(1), QpState::RTS.0);
+    bench.receive(1, 2, &[]);
+    bench.post(0, &SendWr::inline(3, &[]));
+    bench.idle();
+    assert_eq!(statuses(&bench, 0), [(1, WcStatus::SUCCESS), (3, WcStatus::SUCCESS)]);
+}
+
+/// What is wrong with a request is not said of those before it.
+#[test]
+fn a_request_whose_region_is_gone_waits_for_those_before_it() {
+    let mut bench = Bench::remote(4, Plan::default(), 0);
+    let source = Object { index: 1, lkey: 0x101, ..bench.sides[0].section.objects[0] };
+    assert_eq!(bench.sides[0].engine.command(&create(source)), Reply::DONE);
+    // More packets than may be on their way.
+    let long = 200 * u64::from(MTU);
+    let there = bench.remote_part(1, 0);
+    let inside = bench.part(0, 0, 8);
+    let from = Sge { lkey: source.lkey, len: long as u32, ..inside };
+    bench.post(0, &SendWr::write(1, &[inside], there));
+    bench.post(0, &SendWr::write(2, &[from], there));
+    let packets = sent(&mut bench, 0);
+    assert_eq!(packets.len(), 128);
+    let destroy = Command { verb: Verb::DESTROY, ..create(source) };
+    assert_eq!(bench.sides[0].engine.command(&destroy), Reply::DONE);
+    // The first is sent again, and the next has no bytes any more.
+    bench.now = bench.sides[0].engine.next_timer().expect("an acknowledgement is waited for");
+    assert_eq!(sent(&mut bench, 0).len(), 1);
+    assert_eq!((bench.state(0), statuses(&bench, 0)), (QpState::RTS.0, vec![]));
+    come(&mut bench, 1, &packets[..1]);
+    bench.idle();
+    assert_eq!(statuses(&bench, 0), [(1, WcStatus::SUCCESS), (2, WcStatus::LOC_PROT_ERR)]);
+}
+
+/// Packets that do not pass would be sent again and again.
+#[test]
+fn a_path_is_no_longer_than_the_wire() {
+    for (mtu, reply) in [(4096, Reply::MALFORMED), (1024, Reply::DONE)] {
+        let mut side = Side::new(4);
+        side.engine.use_wire(1024);
+        let (address, [psn, own_psn]) = (address(1).octets(), PSNS);
+        let remote = RemoteEnd { address, qp_number: 0x101, psn, own_psn, mtu, timeout: 14, retry: 7, reserved: 0 };
+        let command = Command { verb: Verb::CONNECT_REMOTE, peer: 0, object: Object::default(), remote };
+        assert_eq!(side.engine.command(&command), reply, "{mtu}");
+    }
+}
+
 /// Requests that were sent again, and behind them as many new ones, may come before an adapter that had no processor has
 /// answered one.
 #[test]
@@ -244,21 +368,6 @@ fn a_late_adapter_answers_requests_that_come_again_and_new_ones() {
                 bench.post(0, &if is_read { SendWr::read(id, &read, there) } else { add });
             }
         };
-        let sent = |bench: &mut Bench, side: usize| {
-            let (mut packets, mut packet) = (Vec::new(), Vec::new());
-            while bench.sides[side].engine.transmit(bench.now, &mut packet).is_some() {
-                seal(&mut packet, &route(side));
-                packets.push(packet.clone());
-            }
-            packets
-        };
-        let come = |bench: &mut Bench, side: usize, packets: &[Vec<u8>]| {
-            for packet in packets {
-                let headers = route(1 - side).headers(packet.len());
-                let (header, payload) = parse(&headers, packet).expect("as it was sent");
-                bench.sides[side].engine.receive(bench.now, &headers, &header, payload);
-            }
-        };
         post(&bench, 0..32);
         let first = sent(&mut bench, 0);
         assert_eq!(first.len(), 16);
@@ -272,8 +381,7 @@ fn a_late_adapter_answers_requests_that_come_again_and_new_ones() {
         assert_eq!(new.len(), 16);
         come(&mut bench, 1, &[again, new].concat());
         bench.idle();
-        let outcomes: Vec<_> = bench.outcomes[&(0, false)].iter().map(|(id, status, ..)| (*id, *status)).collect();
-        assert_eq!(outcomes, (0..32).map(|id| (id, WcStatus::SUCCESS)).collect::<Vec<_>>());
+        assert_eq!(statuses(&bench, 0), (0..32).map(|id| (id, WcStatus::SUCCESS)).collect::<Vec<_>>());
         assert_eq!(bench.state(1), QpState::RTS.0);
     }
 }

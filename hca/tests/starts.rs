@@ -7,7 +7,7 @@ use hamr::CallOptions;
 use hamr_comm::abi::status::Status;
 use hamr_verbs::handlers::{set_up_and_send, wait_for_one};
 use hamr_verbs::host::{Fabric, FabricError, QpPlan};
-use hamr_verbs::wire::{Access, Reply};
+use hamr_verbs::wire::{Access, MAX_COMPLETION_QUEUES, Reply};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::PathBuf;
 use std::process::Command;
@@ -91,6 +91,22 @@ fn what_does_not_fit_takes_nothing() {
     assert!(fabric.region(1, Access::READ).is_err());
 }
 
+/// Of all kinds of queues: a place keeps the memory of the longest that was in it.
+#[test]
+fn queues_that_are_made_again_take_no_more_memory() {
+    let node = open("shm", 1 << 20);
+    let fabric = Fabric::open(&node).expect("an adapter");
+    for _ in 0..15 {
+        fabric.shared_receive_queue(1).expect("room");
+    }
+    for _ in 0..100 {
+        for receives in [512, 256] {
+            let last = fabric.shared_receive_queue(receives).expect("room");
+            fabric.destroy_shared_receive_queue(last).expect("it is there");
+        }
+    }
+}
+
 #[test]
 fn unknown_rights_are_refused() {
     let node = open("shm", 1 << 20);
@@ -164,11 +180,13 @@ fn a_command_to_a_stopped_adapter_keeps_to_its_limit() {
         let (_, after) = failed(&node, deadline);
         assert!(after < Duration::from_secs(5), "{after:?}");
     }
-    // The impatience of a device ends no adapter; answers that come late are taken for none of what is asked next.
+    // The impatience of a device ends no adapter, and uses up no places; answers that come late are taken for none of what is asked
+    // next.
     signal(Signal::CONT);
     assert_eq!(fabric.process().expect("it runs"), process);
-    let cq = fabric.completion_queue(1).expect("it answers");
-    assert!(fabric.queue_pair(&QpPlan::new(cq)).is_ok());
+    let queues = [(); MAX_COMPLETION_QUEUES as usize].map(|()| fabric.completion_queue(1).expect("it answers"));
+    assert!(fabric.queue_pair(&QpPlan::new(queues[0])).is_ok());
+    queues[1..].iter().for_each(|queue| fabric.destroy_completion_queue(*queue).expect("it is there"));
     assert_eq!(node.sync(set_up_and_send::with(10)).expect("all come"), 45);
     signal(Signal::STOP);
     let (status, after) = failed(&node, CallOptions::default());

@@ -12,7 +12,7 @@ use hamr_hca::packet::{
 };
 use hamr_hca::wire::faults::Plan;
 use hamr_verbs::testing::LKEY;
-use hamr_verbs::wire::{Command, Object, QP_STATE, QpState, RemoteEnd, Reply, Sge, Verb, WcStatus, word_of};
+use hamr_verbs::wire::{Command, Object, QpState, RemoteEnd, Reply, Sge, Verb, WcStatus};
 use hamr_verbs::{Remote, SendWr};
 use std::net::SocketAddrV4;
 
@@ -178,7 +178,7 @@ fn run(seed: u64) -> u64 {
     };
     assert_eq!((ids(&bench, (0, false)), ids(&bench, (1, true))), (good.clone(), good), "seed {seed}");
     assert_eq!(bench.state(0), QpState::RTS.0, "seed {seed}");
-    assert_eq!(bench.sides[0].word(word_of(QP_STATE, QP)), QpState::ERR.0);
+    assert_eq!(bench.sides[0].section.state(QP), QpState::ERR.0);
     let done: Vec<u64> = ids(&bench, (QP, false)).iter().map(|(id, _)| *id).collect();
     assert_eq!(done, posted, "seed {seed}: each request has one outcome, in order");
     let mut received: Vec<u64> = ids(&bench, (QP, true)).iter().map(|(id, _)| *id).collect();

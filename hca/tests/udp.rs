@@ -3,7 +3,7 @@
 mod common;
 
 use common::conformance::conforms;
-use common::two::{connect, pair, play, side, udp};
+use common::two::{Side, connect, pair, play, side, udp};
 use common::{SOON, is_gone, open, open_with};
 use hamr::{CallError, Options, WaitMode};
 use hamr_verbs::Remote;
@@ -43,6 +43,36 @@ fn two_devices_play_ping_pong_in_frames() {
         faults: Some("1,20,20,20,4".into()),
     });
     play(&pair(["shm", "shm"], &wires), 100);
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// Who begins again finds no socket of one that was killed.
+#[test]
+fn a_killed_adapter_leaves_no_socket() {
+    let folder = std::env::temp_dir().join(format!("hamr-killed-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let socket = folder.join("a");
+    let (mac, address, other) = ([0x52, 0x54, 0, 0, 0, 1], [10, 0, 0, 1].into(), folder.join("b"));
+    let wire = Wire::Ethernet { socket: socket.clone(), other, mac, address, mtu: 1024, faults: None };
+    // Its host ends it by force, and another one does.
+    for signal in [Signal::STOP, Signal::KILL] {
+        let node = open("shm", 1 << 20);
+        let fabric = Fabric::open_with(&node, &wire).expect("an adapter");
+        assert!(socket.exists());
+        // One that did not start removes nothing of another's.
+        assert!(Fabric::open_with(&open("shm", 1 << 20), &wire).is_err());
+        assert!(socket.exists());
+        let process = Pid::from_raw(fabric.process().expect("it runs").cast_signed()).expect("not zero");
+        kill_process(process, signal).expect("it runs");
+        if signal == Signal::STOP {
+            drop(fabric);
+        }
+        let begin = Instant::now();
+        while socket.exists() {
+            assert!(begin.elapsed() < SOON, "{signal:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
     let _ = std::fs::remove_dir_all(&folder);
 }
 
@@ -189,12 +219,22 @@ fn what_no_wire_allows_is_refused() {
     let path = Path::default();
     assert!(matches!(own.fabric.connect_remote(own.qp, &endpoint, &path), Err(FabricError::NoWire)));
     assert!(matches!(other.fabric.connect_remote(own.qp, &endpoint, &path), Err(FabricError::Foreign)));
-    for path in [
-        Path { mtu: 1000, ..path },
-        Path { mtu: 8192, ..path },
-        Path { timeout: 32, ..path },
-        Path { retry: 8, ..path },
-    ] {
+    // Longer packets than the wire's are never sent.
+    let limit = |side: &Side, mtu| {
+        let refused = side.fabric.connect_remote(side.qp, &endpoint, &Path { mtu, ..path });
+        refused.err().map(|why| why.to_string()).unwrap_or_default()
+    };
+    assert_eq!(limit(&other, 8192), "bytes of a packet (Wire::mtu): expected at most 4096, got 8192");
+    let folder = std::env::temp_dir().join(format!("hamr-refused-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let [socket, far] = ["a", "b"].map(|name| folder.join(name));
+    let (mac, address) = ([0x52, 0x54, 0, 0, 0, 1], [10, 0, 0, 1].into());
+    let frames = Wire::Ethernet { socket, other: far, mac, address, mtu: 1024, faults: None };
+    let framed = side("shm", &frames);
+    assert_eq!(limit(&framed, 4096), "bytes of a packet (Wire::mtu): expected at most 1024, got 4096");
+    drop(framed);
+    let _ = std::fs::remove_dir_all(&folder);
+    for path in [Path { mtu: 1000, ..path }, Path { timeout: 32, ..path }, Path { retry: 8, ..path }] {
         let refused = other.fabric.connect_remote(other.qp, &endpoint, &path);
         assert!(matches!(refused, Err(FabricError::Refused(_))), "{path:?}: {refused:?}");
     }

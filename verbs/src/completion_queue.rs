@@ -38,6 +38,8 @@ pub struct Completion {
 pub struct CompletionQueue<'v, M: Memory> {
     verbs: &'v Verbs<'v, M>,
     index: u16,
+    /// Where the object is in the section.
+    place: u64,
     ring: Ring,
     generation: u16,
     /// The key of its object, and completions taken.
@@ -54,12 +56,15 @@ impl<M: Memory> Verbs<'_, M> {
         let words = self.cq_words(object.index).ok_or(VerbsError::Stale)?;
         self.claim_words(words, object.generation);
         let ring = Ring::new(object.off, object.log2, 1, object.tag());
-        Ok(CompletionQueue { verbs: self, index: object.index, ring, generation: object.generation, words })
+        let (index, generation) = (object.index, object.generation);
+        let place = Kind::COMPLETION_QUEUE.place(index).ok_or(VerbsError::Stale)?;
+        Ok(CompletionQueue { verbs: self, index, place, ring, generation, words })
     }
 }
 
 impl<M: Memory> CompletionQueue<'_, M> {
-    /// Takes the next completion, if there is one.
+    /// Takes the next completion, if there is one. Those of a queue pair before its reset, or of the one that was in its place, are
+    /// skipped once a handler has opened the next; of requests of a shared receive queue they come.
     ///
     /// # Errors
     /// When there is none and none will come: [`VerbsError::HcaLost`], [`VerbsError::Overrun`], [`VerbsError::Stale`]
@@ -70,22 +75,32 @@ impl<M: Memory> CompletionQueue<'_, M> {
         if key.load(Ordering::Relaxed) != u32::from(self.generation) {
             return Err(VerbsError::Stale);
         }
-        let x = position.load(Ordering::Relaxed);
-        // The state before the look: what came before the adapter was lost is found.
-        let state = self.verbs.state()?;
-        if memory.observe(self.ring.word(x))? != self.ring.expected(x) {
-            return self.nothing(state, x);
+        loop {
+            let x = position.load(Ordering::Relaxed);
+            // The state before the look: what came before the adapter was lost is found.
+            let state = self.verbs.state()?;
+            if memory.observe(self.ring.word(x))? != self.ring.expected(x) {
+                if self.nothing(state, x)? {
+                    return Ok(None);
+                }
+                continue;
+            }
+            let entry: CompletionEntry = memory.read(self.ring.entry(x))?;
+            // The host may have made another queue there meanwhile.
+            self.verbs.check_still_live(self.place, self.generation)?;
+            let owner = self.take_in(&entry);
+            let next = x.wrapping_add(1);
+            memory.keep(position, next);
+            // Behind the copy of the entry, whose place it gives back.
+            memory.publish(word_of(CQ_CI, self.index), self.ring.taken(next))?;
+            let CompletionEntry { id, status, opcode, length: bytes, qp, source, .. } = entry;
+            let immediate = (entry.flags & CompletionEntry::WITH_IMM != 0).then_some(entry.immediate);
+            match owner {
+                Owner::There => return Ok(Some(Completion { id, status, opcode, bytes, immediate, qp, source })),
+                Owner::Former => {}
+                Owner::None => return Err(VerbsError::Corrupt),
+            }
         }
-        let entry: CompletionEntry = memory.read(self.ring.entry(x))?;
-        let is_known = self.take_in(&entry);
-        let next = x.wrapping_add(1);
-        memory.keep(position, next);
-        // Behind the copy of the entry, whose place it gives back.
-        memory.publish(word_of(CQ_CI, self.index), self.ring.taken(next))?;
-        let CompletionEntry { id, status, opcode, length: bytes, qp, source, .. } = entry;
-        let immediate = (entry.flags & CompletionEntry::WITH_IMM != 0).then_some(entry.immediate);
-        let found = Completion { id, status, opcode, bytes, immediate, qp, source };
-        if is_known { Ok(Some(found)) } else { Err(VerbsError::Corrupt) }
     }
 
     /// Takes the next completion, which the task waits for: its device serves other calls meanwhile, or sleeps.
@@ -103,55 +118,76 @@ impl<M: Memory> CompletionQueue<'_, M> {
         found.and_then(|found| found.ok_or(VerbsError::Corrupt))
     }
 
-    fn nothing(&self, state: FabricState, x: u32) -> Result<Option<Completion>, VerbsError> {
-        self.verbs.memory.found_nothing();
-        let place = Kind::COMPLETION_QUEUE.place(self.index).ok_or(VerbsError::Stale)?;
-        self.verbs.check_live(place, self.generation)?;
+    /// What is to be done where there is none. False: to look again, as it has overrun behind the look.
+    fn nothing(&self, state: FabricState, x: u32) -> Result<bool, VerbsError> {
+        let memory = self.verbs.memory;
+        memory.found_nothing();
+        self.verbs.check_live(self.place, self.generation)?;
         // What a poll has taken that was ended before it said so. Stored only then: the adapter reads the line.
         let (at, taken) = (word_of(CQ_CI, self.index), self.ring.taken(x));
-        if self.verbs.memory.observe(at)? != taken {
-            self.verbs.memory.publish(at, taken)?;
+        if memory.observe(at)? != taken {
+            memory.publish(at, taken)?;
         }
         match state {
-            FabricState::ATTACHED if self.verbs.memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(None),
+            FabricState::ATTACHED if memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(true),
+            FabricState::ATTACHED if memory.observe(self.ring.word(x))? == self.ring.expected(x) => Ok(false),
             FabricState::ATTACHED => Err(VerbsError::Overrun),
             _ => Err(VerbsError::HcaLost),
         }
     }
 
-    /// Frees the entries of the queue that are done. False: it has not so many.
+    /// Frees the entries of the queue that are done, if it has so many.
     #[inline]
-    fn take_in(&self, entry: &CompletionEntry) -> bool {
+    fn take_in(&self, entry: &CompletionEntry) -> Owner {
         let (verbs, retired) = (self.verbs, entry.retired);
         let load = |word: &AtomicU32| word.load(Ordering::Relaxed);
         if !entry.opcode.is_send() && !entry.opcode.is_receive() {
-            return false;
+            return Owner::None;
         }
         if let Some(srq) = entry.srq.checked_sub(1) {
-            let Some(words) = verbs.srq_words(srq).filter(|_| entry.opcode.is_receive()) else { return false };
+            let Some(words) = verbs.srq_words(srq).filter(|_| entry.opcode.is_receive()) else { return Owner::None };
             return match load(&words[0]) {
-                0 => false,
-                key if key == u32::from(entry.generation) => retire(verbs.memory, words, retired.wrapping_sub(1)),
+                0 => Owner::None,
+                key if key == u32::from(entry.generation) => {
+                    Owner::there(retire(verbs.memory, words, retired.wrapping_sub(1)))
+                }
                 // Of a queue that was there before: it frees nothing.
-                _ => true,
+                _ => Owner::There,
             };
         }
         let Some([key, sent, sent_retired, received, received_retired]) = verbs.qp_words(entry.qp) else {
-            return false;
+            return Owner::None;
         };
         let (posted, free) = if entry.opcode.is_send() { (sent, sent_retired) } else { (received, received_retired) };
         // Of a post that was ended the position is not yet stepped.
         let (done, most) = (retired.wrapping_sub(load(free)), load(posted).wrapping_sub(load(free)).wrapping_add(1));
         match load(key) {
-            0 => false,
-            key if key != u32::from(entry.generation) => true,
+            0 => Owner::None,
+            key if key != u32::from(entry.generation) => Owner::Former,
             // Taken in twice: the first time was ended.
-            _ if done == 0 => true,
+            _ if done == 0 => Owner::There,
             _ if done <= most => {
                 verbs.memory.keep(free, retired);
-                true
+                Owner::There
             }
-            _ => false,
+            _ => Owner::None,
         }
+    }
+}
+
+/// Whose a completion is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// A queue that is there.
+    There,
+    /// The queue pair that was in its place.
+    Former,
+    /// No one's: it has not so many requests.
+    None,
+}
+
+impl Owner {
+    const fn there(is_there: bool) -> Self {
+        if is_there { Self::There } else { Self::None }
     }
 }

@@ -54,10 +54,11 @@ impl<M: Memory> QueuePair<'_, M> {
         self.shown()
     }
 
-    /// What the adapter shows in its place.
+    /// What the adapter shows of it: the next one's state is there before the next object.
     #[inline]
     fn shown(&self) -> Result<QpState, VerbsError> {
-        Ok(QpState(self.sends.verbs.memory.observe(word_of(QP_STATE, self.index))? & 0xF))
+        let word = self.sends.verbs.memory.observe(word_of(QP_STATE, self.index))?;
+        QpState::of(word, self.sends.generation).ok_or(VerbsError::Stale)
     }
 
     /// Posts a request to move data. Its completion comes when it has happened, or never will.

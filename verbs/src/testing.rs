@@ -67,15 +67,25 @@ impl Section {
             let word = Memory::publish(&this.window, place + WORD, Object::live(object.generation));
             assert_eq!((written, word), (Ok(()), Ok(())));
         }
+        this.show(QpState::RESET);
         assert_eq!(Memory::publish(&this.window, FABRIC_STATE, FabricState::ATTACHED.0), Ok(()));
         this
     }
 
     /// Says what an adapter would: all queue pairs are connected.
     pub fn connect(&self) {
+        self.show(QpState::RTS);
+    }
+
+    fn show(&self, state: QpState) {
         for index in 0..4 {
-            assert_eq!(Memory::publish(&self.window, word_of(QP_STATE, index), QpState::RTS.0), Ok(()));
+            assert_eq!(Memory::publish(&self.window, word_of(QP_STATE, index), state.word(1)), Ok(()));
         }
+    }
+
+    /// The state that is shown of a queue pair, of any generation.
+    pub fn state(&self, index: u16) -> u32 {
+        Memory::observe(&self.window, word_of(QP_STATE, index)).map_or(u32::MAX, |word| word & 0xFFFF)
     }
 
     /// What the host would tell a handler of an object.
@@ -135,9 +145,12 @@ struct Ended;
 pub struct Ending<'w> {
     window: &'w Window<Private>,
     left: Cell<u32>,
-    /// Done before the next bytes are read.
-    change: Cell<Option<Box<dyn FnOnce() + 'w>>>,
+    /// Done before the next bytes are read, or a look at the word that is here.
+    change: Cell<Option<Change<'w>>>,
 }
+
+/// Where it is done, and what.
+type Change<'w> = (Option<u64>, Box<dyn FnOnce() + 'w>);
 
 impl<'w> Ending<'w> {
     fn new(window: &'w Window<Private>, stores: u32) -> Self {
@@ -159,7 +172,21 @@ impl<'w> Ending<'w> {
 
     /// All stores are made, and this before the next bytes are read: what another side does meanwhile.
     pub fn changing(window: &'w Window<Private>, change: impl FnOnce() + 'w) -> Self {
-        Self { change: Cell::new(Some(Box::new(change))), ..Self::new(window, u32::MAX) }
+        let this = Self::new(window, u32::MAX);
+        this.change_before(None, change);
+        this
+    }
+
+    /// Has this done before the next bytes are read, or before the next look at this word.
+    pub fn change_before(&self, look: Option<u64>, change: impl FnOnce() + 'w) {
+        self.change.set(Some((look, Box::new(change))));
+    }
+
+    fn meanwhile(&self, look: Option<u64>) {
+        match self.change.take() {
+            Some((of, change)) if of == look => change(),
+            other => self.change.set(other),
+        }
     }
 
     fn step(&self, half: impl FnOnce()) {
@@ -178,7 +205,7 @@ impl Memory for Ending<'_> {
         self.window.len()
     }
     fn read_bytes(&self, off: u64, to: &mut [u8]) -> Result<(), OutOfWindow> {
-        self.change.take().into_iter().for_each(|change| change());
+        self.meanwhile(None);
         self.window.read_bytes(off, to)
     }
     fn write_bytes(&self, off: u64, from: &[u8]) -> Result<(), OutOfWindow> {
@@ -193,6 +220,7 @@ impl Memory for Ending<'_> {
         Memory::store(self.window, off, value)
     }
     fn observe(&self, off: u64) -> Result<u32, OutOfWindow> {
+        self.meanwhile(Some(off));
         Memory::observe(self.window, off)
     }
     fn publish(&self, off: u64, value: u32) -> Result<(), OutOfWindow> {

@@ -8,7 +8,7 @@ use crate::wire::{
     Object, WORD,
 };
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 use hamr_comm::side::{Side, WORDS};
 
 /// The private words of a queue pair: the key of its object, requests posted and free again, of sends and of receives.
@@ -92,6 +92,7 @@ impl<'c, M: Memory> Verbs<'c, M> {
             return Ok(None);
         }
         let object: Object = self.memory.read(place)?;
+        fence(Ordering::Acquire);
         if !is_right(self.memory.observe(place + WORD)?) {
             return Ok(None);
         }
@@ -117,6 +118,13 @@ impl<'c, M: Memory> Verbs<'c, M> {
     pub(crate) fn check_live(&self, place: u64, generation: u16) -> Result<(), VerbsError> {
         let is_live = self.memory.observe(place + WORD)? == Object::live(generation);
         if is_live { Ok(()) } else { Err(VerbsError::Stale) }
+    }
+
+    /// The same behind a copy of what is there.
+    #[inline]
+    pub(crate) fn check_still_live(&self, place: u64, generation: u16) -> Result<(), VerbsError> {
+        fence(Ordering::Acquire);
+        self.check_live(place, generation)
     }
 
     /// The private words of a queue pair. `None`: there is no such.

@@ -71,7 +71,7 @@ impl<'a> SendWr<'a> {
     }
 
     /// A send becomes a datagram for a queue pair there that has this key; with the top bit set: the key of its own.
-    pub const fn datagram(self, to: Address, qp_number: u32, qkey: u32) -> Self {
+    pub const fn datagram(self, to: Address<'_>, qp_number: u32, qkey: u32) -> Self {
         Self { remote: to.remote(qp_number, qkey), ..self }
     }
 

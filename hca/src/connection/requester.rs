@@ -187,6 +187,11 @@ impl<M> Requester<M> {
         Some(segment)
     }
 
+    /// Takes a packet back that cannot be made yet: it is the next one again.
+    pub fn put_back(&mut self, segment: &Segment) {
+        self.set_cursor(segment.psn);
+    }
+
     /// Takes an acknowledgement. An error: of the request that is then the oldest, and of the connection.
     ///
     /// # Errors

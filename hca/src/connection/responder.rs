@@ -43,6 +43,8 @@ pub enum Reply {
         range: Reth,
         /// It is the first packet.
         is_first: bool,
+        /// Its request came before: where its memory is gone meanwhile, nobody waits for it.
+        is_repeat: bool,
     },
 }
 
@@ -79,6 +81,11 @@ impl Responder {
     /// Bytes of payload of each packet of a message but the last.
     pub fn mtu(&self) -> u64 {
         self.path.mtu.into()
+    }
+
+    /// How long the other end of the path tries to send a packet, if not for ever.
+    pub fn patience(&self) -> Option<u64> {
+        self.path.wait().map(|wait| wait.saturating_mul(u64::from(self.path.retry) + 1))
     }
 
     /// Messages that are complete, modulo 2^24.
@@ -147,7 +154,7 @@ impl Responder {
         let psn = self.expected;
         // Of at most 2^32 bytes, and a path of at least 256.
         self.step(self.path.packets(range.length.into()) as u32, true);
-        self.push_answer(Reply::Read { psn, range, is_first: true });
+        self.push_answer(Reply::Read { psn, range, is_first: true, is_repeat: false });
     }
 
     /// The expected packet is an atomic, which found this.
@@ -166,16 +173,19 @@ impl Responder {
         self.acknowledge(self.expected.before(), Syndrome::ACK);
     }
 
-    /// A READ came again: its answer is sent again from there on, if it is of packets that came before. Its range is
-    /// checked when it is read.
+    /// A READ came again: its answer is sent again from there on, if it is of packets that came before, and does not wait
+    /// to be sent. Its range is checked when it is read.
     pub fn duplicate_read(&mut self, psn: Psn, range: Reth) {
         let packets = self.path.packets(range.length.into()) as u32;
         if !self.can_answer(range.length) || psn.plus(packets).since(self.expected) > 0 {
             return;
         }
+        if self.replies.iter().any(|reply| matches!(reply, Reply::Read { is_first: true, .. }) && reply.psn() == psn) {
+            return;
+        }
         // What is behind it is asked for again, too.
         self.replies.retain(|reply| reply.psn().since(psn) < 0);
-        self.push(Reply::Read { psn, range, is_first: true });
+        self.push(Reply::Read { psn, range, is_first: true, is_repeat: true });
     }
 
     /// An atomic came again: what it found is sent again. One that is no more known is not answered.

@@ -227,6 +227,18 @@ fn an_atomic_that_comes_again_is_the_last_one_of_its_number() {
     assert_eq!(replies(&mut responder), [Reply::Atomic { psn: FIRST, original: 2 }]);
 }
 
+/// A network may repeat a packet.
+#[test]
+fn a_read_that_comes_again_before_its_answer_changes_nothing() {
+    let mut responder = Responder::new(PATH, FIRST);
+    let range = |length| Reth { addr: 0, rkey: 0, length };
+    responder.read(range(600));
+    responder.atomic(7);
+    responder.duplicate_read(FIRST, range(600));
+    let read = Reply::Read { psn: FIRST, range: range(600), is_first: true, is_repeat: false };
+    assert_eq!(replies(&mut responder), [read, Reply::Atomic { psn: FIRST.plus(3), original: 7 }]);
+}
+
 #[test]
 fn a_responder_keeps_a_bounded_queue() {
     let range = |length| Reth { addr: 0, rkey: 0, length };
@@ -235,7 +247,7 @@ fn a_responder_keeps_a_bounded_queue() {
     (0..end).step_by(3).for_each(|_| responder.read(range(600)));
     // A peer that asks for more than it may wait for has the oldest answers.
     let waiting = replies(&mut responder);
-    let first = Reply::Read { psn: FIRST.plus(end / 2), range: range(600), is_first: true };
+    let first = Reply::Read { psn: FIRST.plus(end / 2), range: range(600), is_first: true, is_repeat: false };
     assert_eq!((waiting.len(), waiting.first()), (MOST_READS, Some(&first)));
     let mut responder = Responder::new(PATH, FIRST);
     let end = 3 * MOST_READS as u32;
@@ -247,7 +259,7 @@ fn a_responder_keeps_a_bounded_queue() {
     responder.duplicate_read(FIRST.plus(end - 1), range(257));
     responder.duplicate_read(FIRST.plus(0), range(u32::MAX));
     let waiting = replies(&mut responder);
-    let again = Reply::Read { psn: FIRST.plus(4), range: range(344), is_first: true };
+    let again = Reply::Read { psn: FIRST.plus(4), range: range(344), is_first: true, is_repeat: true };
     assert_eq!((waiting.len(), waiting.last()), (3, Some(&again)));
     (0..1000).for_each(|n| {
         responder.arrive(FIRST.plus(end + 1 + n));

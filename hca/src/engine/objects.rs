@@ -12,6 +12,7 @@ use hamr_verbs::wire::{
 };
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use zerocopy::IntoBytes;
 
 /// A memory region.
 pub(super) struct Region {
@@ -175,6 +176,7 @@ impl<K> Engine<K> {
         }
         let qp = self.queue_pair(object)?;
         self.end_message(index);
+        self.set_state(index, QpState::RESET);
         if let Some(place) = self.queue_pairs.get_mut(index) {
             *place = Some(qp);
         }
@@ -192,9 +194,14 @@ impl<K> Engine<K> {
     /// Completes the request of a message that ends with its queue pair, if it was in a shared receive queue: others
     /// are behind it.
     fn end_message(&mut self, qp: usize) {
-        if self.qp(qp).is_some_and(|qp| qp.srq.is_some()) {
+        if self.has_shared_receives(qp) {
             self.flush_receive(qp);
         }
+    }
+
+    /// Does a queue pair take from a shared receive queue?
+    pub(super) fn has_shared_receives(&self, qp: usize) -> bool {
+        self.qp(qp).is_some_and(|qp| qp.srq.is_some())
     }
 
     /// Puts a queue pair in error.
@@ -211,6 +218,7 @@ impl<K> Engine<K> {
         match kind {
             Kind::COMPLETION_QUEUE if pairs.any(|qp| qp.send_cq == at || qp.receive_cq == at) => Err(Reply::STATE),
             Kind::SHARED_RECEIVE_QUEUE if pairs.any(|qp| qp.srq == Some(at)) => Err(Reply::STATE),
+            Kind::COMPLETION_QUEUE if self.keeps_shared_receives(at) => Err(Reply::STATE),
             Kind::COMPLETION_QUEUE => remove(&mut self.completion_queues, at),
             Kind::SHARED_RECEIVE_QUEUE => remove(&mut self.shared_receive_queues, at),
             Kind::REGION => remove(&mut self.regions, at),
@@ -222,6 +230,19 @@ impl<K> Engine<K> {
             }
             _ => Err(Reply::MALFORMED),
         }
+    }
+
+    /// Are there completions of shared receive queues that the device has not taken? Without them these would not go on.
+    fn keeps_shared_receives(&mut self, index: usize) -> bool {
+        self.look_at_taken(index);
+        let Some(Some(cq)) = self.completion_queues.get(index) else { return false };
+        let waiting = cq.next.position().wrapping_sub(cq.consumed).min(cq.next.entries());
+        (1..=waiting).any(|back| {
+            let mut entry = CompletionEntry::default();
+            self.read_line(&cq.next.plus(back.wrapping_neg()), entry.as_mut_bytes());
+            let srq = entry.srq.checked_sub(1).and_then(|srq| self.shared_receive_queues.get(usize::from(srq)));
+            srq.and_then(Option::as_ref).is_some_and(|srq| srq.generation == entry.generation)
+        })
     }
 
     /// Connects two queue pairs, which may be one, both ways.
@@ -250,14 +271,20 @@ impl<K> Engine<K> {
         self.queue_pairs.get_mut(index)?.as_mut()
     }
 
-    /// Sets a state, and shows it. What is not in order has no request in progress.
+    /// Sets a state, and shows it. What is not in order has no request in progress: a peer of the same adapter that has taken a
+    /// part of that goes into error, as nothing else would end its message.
     pub(super) fn set_state(&mut self, index: usize, state: QpState) {
-        if let Some(qp) = self.qp_mut(index) {
-            qp.state = state;
-            qp.progress = qp.progress.take().filter(|_| state == QpState::RTS);
-            self.has_told = true;
-            // The words of all queue pairs are in the section, whose length was checked.
-            let _ = self.window.word(word_of(QP_STATE, index as u16)).map(|word| word.publish(state.0));
+        let Some(qp) = self.qp_mut(index) else { return };
+        qp.state = state;
+        qp.progress = qp.progress.take().filter(|_| state == QpState::RTS);
+        let (peer, word) = (qp.peer.filter(|_| state != QpState::RTS), state.word(qp.generation));
+        self.has_told = true;
+        // The words of all queue pairs are in the section, whose length was checked.
+        let _ = self.window.word(word_of(QP_STATE, index as u16)).map(|at| at.publish(word));
+        let waits =
+            |peer: &QueuePair| peer.peer == Some(index) && peer.state == QpState::RTS && peer.receiving.is_some();
+        if let Some(peer) = peer.filter(|peer| self.qp(*peer).is_some_and(waits)) {
+            self.set_state(peer, QpState::ERR);
         }
     }
 
@@ -284,13 +311,8 @@ impl<K> Engine<K> {
     /// The same behind a look at what the device has taken.
     #[cold]
     fn look_for_room(&mut self, index: usize, count: u32) -> bool {
+        self.look_at_taken(index);
         let Some(Some(cq)) = self.completion_queues.get_mut(index) else { return false };
-        let taken = self.window.word(word_of(CQ_CI, index as u16)).map_or(0, |word| word.observe());
-        // A device takes what there is: a number ahead of that is none of its own, and one of another generation is of a handle
-        // that it has kept.
-        if let Some(waiting) = cq.next.waiting(taken) {
-            cq.consumed = cq.next.position().wrapping_sub(waiting);
-        }
         if !cq.has_room(count) {
             cq.has_overrun = true;
             let _ = self.window.word(word_of(CQ_STATE, index as u16)).map(|word| word.publish(1));
@@ -302,6 +324,17 @@ impl<K> Engine<K> {
             return false;
         }
         true
+    }
+
+    /// Looks at what the device has taken of a completion queue.
+    fn look_at_taken(&mut self, index: usize) {
+        let Some(Some(cq)) = self.completion_queues.get_mut(index) else { return };
+        let taken = self.window.word(word_of(CQ_CI, index as u16)).map_or(0, |word| word.observe());
+        // A device takes what there is: a number ahead of that is none of its own, and one of another generation is of a handle
+        // that it has kept.
+        if let Some(waiting) = cq.next.waiting(taken) {
+            cq.consumed = cq.next.position().wrapping_sub(waiting);
+        }
     }
 
     /// Completes the next send request: its place is free, and its completion, if it has one, is there unless its

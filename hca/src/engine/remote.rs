@@ -20,6 +20,8 @@ pub(super) struct Remote {
     pub(super) responder: Responder,
     /// The message of which a part has come.
     pub(super) inbound: Option<Inbound>,
+    /// When it is given up.
+    pub(super) give_up: Option<u64>,
 }
 
 /// A message of which a part has come.
@@ -32,19 +34,20 @@ pub(super) enum Inbound {
 
 impl Remote {
     pub(super) fn timer(&self) -> Option<u64> {
-        self.requester.timer()
+        [self.requester.timer(), self.give_up].into_iter().flatten().min()
     }
 }
 
 impl<K> Engine<K> {
     /// Connects a queue pair with one of another adapter.
     pub(super) fn connect_remote(&mut self, index: u16, end: &RemoteEnd) -> Result<(), Answer> {
-        let index = usize::from(index);
+        let (index, wire) = (usize::from(index), self.mtu);
         let qp = self.qp_mut(index).filter(|qp| qp.state == QpState::INIT).ok_or(Answer::STATE)?;
         let (rnr_retry, rnr_timer) = (qp.rnr_retry, qp.rnr_timer);
         let path = Path { mtu: end.mtu.into(), timeout: end.timeout, retry: end.retry, rnr_retry, rnr_timer };
         let numbers = [end.qp_number, end.psn, end.own_psn];
-        if !path.is_valid() || end.reserved != 0 || numbers.iter().any(|number| *number > packet::MASK) {
+        let fits = wire == 0 || u64::from(path.mtu) <= wire;
+        if !path.is_valid() || !fits || end.reserved != 0 || numbers.iter().any(|number| *number > packet::MASK) {
             return Err(Answer::MALFORMED);
         }
         qp.peer_number = end.qp_number;
@@ -54,6 +57,7 @@ impl<K> Engine<K> {
             requester: Requester::new(path, Psn::new(end.own_psn)),
             responder: Responder::new(path, Psn::new(end.psn)),
             inbound: None,
+            give_up: None,
         }));
         self.set_state(index, QpState::RTS);
         Ok(())
@@ -74,7 +78,7 @@ impl<K> Engine<K> {
         let Some(index) = index else { return };
         self.with_remote(index, |this, remote| {
             if header.opcode.is_request() {
-                this.respond(index, remote, header, payload);
+                this.respond(now, index, remote, header, payload);
             } else if this.is_ready(index) {
                 this.take_answer(now, index, remote, header, payload);
             }
@@ -115,6 +119,10 @@ impl<K> Engine<K> {
         if !self.is_ready(index) {
             return false;
         }
+        if remote.give_up.is_some_and(|at| at <= now) {
+            self.set_state(index, QpState::ERR);
+            return false;
+        }
         if let Err(status) = remote.requester.expire(now) {
             self.fail_oldest(index, remote, status);
             return false;
@@ -128,8 +136,10 @@ impl<K> Engine<K> {
         let length = if header.opcode.has_payload() { segment.length as usize } else { 0 };
         packet::begin(&header, length, out);
         let is_appended = self.append(&request.near(), segment.at, length, out);
-        if !is_appended {
-            // Its region was deregistered.
+        // Its region was deregistered. Those before it are done first.
+        if !is_appended && segment.open != 0 {
+            remote.requester.put_back(&segment);
+        } else if !is_appended {
             self.fail_oldest(index, remote, WcStatus::LOC_PROT_ERR);
         }
         is_appended
@@ -250,7 +260,7 @@ impl<K> Engine<K> {
                 let header = header(Operation::AtomicAcknowledge, true, true, psn, Syndrome::ACK);
                 packet::begin(&Header { original, ..header }, 0, out);
             }
-            Reply::Read { psn, range, is_first } => {
+            Reply::Read { psn, range, is_first, is_repeat } => {
                 let length = u64::from(range.length).min(responder.mtu());
                 // At most the range's.
                 let left =
@@ -264,13 +274,16 @@ impl<K> Engine<K> {
                 out.resize(begin + length as usize, 0);
                 let from = Ranges::remote(range.addr, range.rkey, range.length, Access::REMOTE_READ);
                 let to = Sink::Bytes(out.get_mut(begin..).unwrap_or_default());
+                // Its region may have been deregistered.
+                if is_repeat && self.total(&from).is_none() {
+                    return self.reply(index, remote, out);
+                }
                 if self.read_segment(index, &from, to, 0, length).is_err() {
-                    // Its region was deregistered.
                     responder.refuse(psn, Syndrome::NAK_ACCESS);
                     return self.reply(index, remote, out);
                 }
                 if left.length != 0 {
-                    responder.again(Reply::Read { psn: psn.plus(1), range: left, is_first: false });
+                    responder.again(Reply::Read { psn: psn.plus(1), range: left, is_first: false, is_repeat });
                 }
             }
         }

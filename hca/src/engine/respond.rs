@@ -22,7 +22,7 @@ impl Nak {
 
 impl<K> Engine<K> {
     /// Takes a packet of a request.
-    pub(super) fn respond(&mut self, index: usize, remote: &mut Remote, header: &Header, payload: &[u8]) {
+    pub(super) fn respond(&mut self, now: u64, index: usize, remote: &mut Remote, header: &Header, payload: &[u8]) {
         // One that has refused something says so again, and what it said before.
         if !self.is_ready(index) && !remote.responder.has_refused() {
             return;
@@ -41,7 +41,12 @@ impl<K> Engine<K> {
             },
         };
         match done.map_err(Nak::syndrome) {
-            Ok(()) => {}
+            Ok(()) => {
+                // Others wait for what it has taken of a shared receive queue: as long as the peer tries by itself.
+                let holds = matches!(remote.inbound, Some(Inbound::Send)) && self.has_shared_receives(index);
+                let limit = remote.responder.patience().filter(|_| holds);
+                remote.give_up = limit.map(|limit| now.saturating_add(limit));
+            }
             Err(None) => remote.responder.not_ready(),
             Err(Some(syndrome)) => {
                 remote.responder.refuse(psn, syndrome);

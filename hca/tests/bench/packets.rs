@@ -6,7 +6,7 @@ use hamr_hca::Engine;
 use hamr_hca::packet::{PORT, Route, parse, seal};
 use hamr_hca::wire::faults::{Faults, Plan};
 use hamr_verbs::testing::Section;
-use hamr_verbs::wire::{Command, Object, QP_STATE, RemoteEnd, Reply, Sge, Verb, WcOpcode, WcStatus, word_of};
+use hamr_verbs::wire::{Command, Object, RemoteEnd, Reply, Sge, Verb, WcOpcode, WcStatus};
 use hamr_verbs::{Completion, Remote, SendWr, VerbsError};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -147,7 +147,7 @@ impl Bench {
     }
 
     pub(crate) fn state(&self, qp: u16) -> u32 {
-        self.at(qp).word(word_of(QP_STATE, self.base + qp))
+        self.at(qp).section.state(self.base + qp)
     }
 
     /// A round of each adapter, and all that is on the wires then. How much was done.

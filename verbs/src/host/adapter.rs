@@ -12,11 +12,12 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
 use std::string::ToString;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -31,10 +32,17 @@ const START: Duration = Duration::from_secs(5);
 pub(super) struct Adapter {
     socket: OwnedFd,
     pidfd: OwnedFd,
-    child: Mutex<Child>,
+    child: Mutex<Running>,
     id: u32,
     /// Of the last command.
     number: AtomicU32,
+}
+
+/// The process, and what it leaves if it is killed.
+struct Running {
+    child: Child,
+    /// The socket of its wire, once it serves.
+    path: Option<PathBuf>,
 }
 
 /// What it is given of a device.
@@ -91,7 +99,8 @@ impl Adapter {
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(pidfd) => {
                 let (id, number) = (child.id(), AtomicU32::new(0));
-                Ok(Self { socket, pidfd, child: Mutex::new(child), id, number })
+                let running = Running { child, path: None };
+                Ok(Self { socket, pidfd, child: Mutex::new(running), id, number })
             }
             Err(e) => {
                 let _ = child.kill();
@@ -102,7 +111,7 @@ impl Adapter {
     }
 
     /// Waits until it serves.
-    pub(super) fn greeted(&self, program: &Path) -> Result<(), FabricError> {
+    pub(super) fn greeted(&self, program: &Path, wire: &Wire) -> Result<(), FabricError> {
         let failed = |why: std::string::String| FabricError::Start { program: program.into(), why };
         let mut message = [0; NO_GREETING];
         let bytes = self.receive(&mut message, START).map_err(|e| failed(e.to_string()))?;
@@ -113,6 +122,8 @@ impl Adapter {
                 return Err(failed(why.unwrap_or("it is another program").into()));
             }
         };
+        // Before that it may be another's.
+        self.running().path = wire.socket().map(Into::into);
         let (program, ours) = (program.into(), FINGERPRINT);
         if theirs == ours { Ok(()) } else { Err(FabricError::OtherBuild { program, ours, theirs }) }
     }
@@ -191,10 +202,20 @@ impl Adapter {
         self.reap();
     }
 
-    /// Takes the exit status of one that has ended.
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the exit status of one that has ended, and removes what it has left, once.
     fn reap(&self) {
+        let mut running = self.running();
         // An error means that this program, or the system for it, has taken it.
-        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+        let was_killed =
+            running.child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.signal().is_some()));
+        if let Some(path) = running.path.take().filter(|_| was_killed) {
+            // An error means that somebody else has.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

@@ -136,7 +136,7 @@ impl Fabric {
         let ends = node.open_side(inner.clone())?;
         let this = Self(inner);
         // Nothing is locked while the program starts: a closer ends it meanwhile.
-        let started = this.0.start(&program, wire, ends).and_then(|adapter| adapter.greeted(&program));
+        let started = this.0.start(&program, wire, ends).and_then(|adapter| adapter.greeted(&program, wire));
         let attached = started.and_then(|()| this.0.attach());
         if attached.is_err() {
             this.0.has_failed.store(this.0.close(LIMIT), Ordering::Release);
@@ -181,7 +181,8 @@ impl Fabric {
     }
 
     /// Takes a queue pair back to its beginning: not connected, its requests and their completions that were not taken
-    /// are of no effect. Its id is another one from now on.
+    /// are of no effect, but those of a shared receive queue. Its id is another one from now on; handlers find no completion of the
+    /// former when one has opened it.
     ///
     /// # Errors
     /// It is of another adapter, or was reset 65,534 times; the adapter is lost.
@@ -224,7 +225,8 @@ impl Fabric {
     /// Destroys a completion queue, with what was not taken.
     ///
     /// # Errors
-    /// A queue pair has it; it is of another adapter; the adapter is lost.
+    /// A queue pair has it; it has completions of a shared receive queue that no handler has taken, so that this one would not go
+    /// on: take them, or destroy that one first; it is of another adapter; the adapter is lost.
     pub fn destroy_completion_queue(&self, cq: CqId) -> Result<(), FabricError> {
         self.0.destroy(Kind::COMPLETION_QUEUE, cq.name())
     }
@@ -431,11 +433,11 @@ impl Inner {
         let started = Adapter::start(program, wire, &start)?;
         let adapter = self.adapter.get_or_init(|| started);
         let (node, epoch) = (node.0, epoch.0 as u16);
-        let (is_attached, address) = (false, wire.address());
+        let (is_attached, address, mtu) = (false, wire.address(), wire.mtu());
         let (places, keys, mut free) = (Vec::new(), RandomState::new(), Ranges::new(len));
         // The front of the section; one that is not longer has no arena.
         free.allocate(ARENA);
-        *ends = Some(Ends { section, device, off, node, epoch, address, is_attached, free, places, keys });
+        *ends = Some(Ends { section, device, off, node, epoch, address, mtu, is_attached, free, places, keys });
         drop(ends);
         let this = self.clone();
         let watch = move || {
@@ -472,10 +474,16 @@ impl Inner {
         let mut ends = self.lock(limit)?;
         let adapter = self.adapter.get().filter(|_| !self.is_closed()).ok_or(FabricError::Lost)?;
         let given = ends.as_mut().ok_or(FabricError::Lost)?;
-        let left = limit.saturating_sub(begin.elapsed());
-        let done = ask(given, &|command| adapter.ask(command, left));
+        let left = || limit.saturating_sub(begin.elapsed());
+        let at_first = left();
+        // Nothing is begun that cannot be answered.
+        if at_first.is_zero() {
+            return Err(FabricError::Late);
+        }
+        let adapter_does = |command| adapter.ask(command, left());
+        let done = given.take_back(&adapter_does).and_then(|()| ask(given, &adapter_does));
         let is_lost = match done {
-            Err(FabricError::Late) => left >= LIMIT / 2,
+            Err(FabricError::Late) => at_first >= LIMIT / 2,
             Err(FabricError::Lost) => true,
             _ => false,
         };

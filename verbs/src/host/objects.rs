@@ -2,7 +2,10 @@
 
 use super::FabricError;
 use crate::ids::Name;
-use crate::wire::{ARENA, Access, FABRIC_STATE, FabricState, Kind, LINE, Object, REGION_HANDLES, Reply, WORD, word_of};
+use crate::wire::{
+    ARENA, Access, Command, FABRIC_STATE, FabricState, Kind, LINE, Object, REGION_HANDLES, RemoteEnd, Reply, Verb,
+    WORD, word_of,
+};
 use hamr::side::Ranges;
 use hamr_comm::abi::window::{Shared, Window};
 use rustix::fd::OwnedFd;
@@ -23,6 +26,7 @@ pub(super) struct Ends {
     pub(super) epoch: u16,
     /// Of its wire.
     pub(super) address: Option<Ipv4Addr>,
+    pub(super) mtu: u16,
     /// Handlers were told that it serves.
     pub(super) is_attached: bool,
     /// What of the section nothing uses.
@@ -40,12 +44,14 @@ pub(super) struct Place {
     /// What it has of the arena, 0 bytes of which are none.
     pub(super) bytes: u64,
     pub(super) is_live: bool,
+    /// The adapter may make its object, or have made it: see [`Ends::take_back`].
+    is_late: bool,
 }
 
 impl Place {
     /// May there be another object in it?
     fn is_left(&self) -> bool {
-        !self.is_live && self.object.generation < u16::MAX
+        !self.is_live && !self.is_late && self.object.generation < u16::MAX
     }
 }
 
@@ -88,12 +94,13 @@ impl Ends {
         self.free_regions()?;
         let of_kind = self.places.iter().filter(|place| place.object.kind == kind).count();
         let can_be_next = |place: &Place| place.object.kind == kind && place.is_left();
-        let has_memory = |place: &Place| can_be_next(place) && place.bytes == bytes && kind != Kind::REGION;
+        let has_memory = |place: &Place| can_be_next(place) && place.bytes >= bytes && kind != Kind::REGION;
         // What handlers may have viewed is not free again in this epoch, whoever has its place.
         let is_lost = |place: &Place| place.bytes == 0 || place.object.access.has(Access::VIEW);
         let has_none = |place: &Place| can_be_next(place) && (is_lost(place) || kind != Kind::REGION);
         let is_full = of_kind >= usize::from(kind.most());
-        let same = self.places.iter().position(has_memory);
+        let all = self.places.iter().enumerate();
+        let same = all.filter(|(_, place)| has_memory(place)).min_by_key(|(_, place)| place.bytes).map(|(at, _)| at);
         let former = same.or_else(|| self.places.iter().position(has_none).filter(|_| is_full));
         if former.is_none() && is_full {
             let most = u64::from(kind.most());
@@ -103,11 +110,12 @@ impl Ends {
             Some(Place { object, .. }) => (object.index, object.generation + 1),
             None => (of_kind as u16, 1),
         };
-        let kept = same.and_then(|at| Some(self.places.get(at)?.object.off));
-        let off = kept.map_or_else(|| self.take(bytes), Ok)?;
+        let kept = same.and_then(|at| self.places.get(at)).map(|place| (place.object.off, place.bytes));
+        // All of its memory stays with the place, for longer ones.
+        let (off, bytes) = kept.map_or_else(|| Ok((self.take(bytes)?, bytes)), Ok::<_, FabricError>)?;
         self.section.zero(off, bytes)?;
         let object = Object { kind, index, generation, off, ..Object::default() };
-        let place = Place { object, bytes, is_live: false };
+        let place = Place { object, bytes, is_live: false, is_late: false };
         let at = former.unwrap_or(self.places.len());
         match self.places.get_mut(at) {
             Some(former) => *former = place,
@@ -148,17 +156,38 @@ impl Ends {
         Ok(Name { index, generation, node: self.node, epoch: self.epoch })
     }
 
-    /// Behind an answer that has not come the adapter may do what it was asked for, or not: nobody uses the place again.
+    /// Behind an answer that has not come the adapter may do what it was asked for, or not: nobody uses the place of an object that
+    /// was there again, and that of a new one when it is taken back.
     pub(super) fn settle(&mut self, at: usize, done: Result<(), FabricError>) -> Result<(), FabricError> {
         if matches!(done, Err(FabricError::Late))
             && let Some(place) = self.places.get_mut(at)
         {
-            let word = Object::given_up(place.object.generation);
-            (place.is_live, place.object.generation) = (false, u16::MAX);
+            let (word, was_live) = (Object::given_up(place.object.generation), place.is_live);
+            (place.is_live, place.is_late) = (false, !was_live);
+            if was_live {
+                place.object.generation = u16::MAX;
+            }
             let object = place.object;
             self.forget(&object, word)?;
         }
         done
+    }
+
+    /// Has the adapter destroy what it has made too late: it answers in order, so it has made it by then, or never does.
+    pub(super) fn take_back(
+        &mut self,
+        adapter: &dyn Fn(Command) -> Result<(), FabricError>,
+    ) -> Result<(), FabricError> {
+        while let Some(at) = self.places.iter().position(|place| place.is_late) {
+            let Some(place) = self.places.get_mut(at) else { break };
+            let object = place.object;
+            match adapter(Command { verb: Verb::DESTROY, peer: 0, object, remote: RemoteEnd::default() }) {
+                Ok(()) | Err(FabricError::Refused(_)) => place.is_late = false,
+                Err(why) => return Err(why),
+            }
+            self.forget(&object, 0)?;
+        }
+        Ok(())
     }
 
     /// Has handlers find no object in a place, but this word.

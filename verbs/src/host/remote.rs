@@ -32,7 +32,7 @@ pub enum Wire {
     /// RoCEv2 in frames of an Ethernet, with stock peers: each datagram between two UNIX sockets is a frame, as QEMU's
     /// `-netdev dgram` has them. Who can send to the socket is believed.
     Ethernet {
-        /// The socket that the adapter binds: it does not exist, and is removed with the adapter, unless that is killed.
+        /// The socket that the adapter binds: it does not exist, and is removed with the adapter.
         socket: PathBuf,
         /// The one at the other end, which may appear later.
         other: PathBuf,
@@ -87,6 +87,14 @@ impl Wire {
                 }
             }
             Self::Ethernet { mtu, .. } => *mtu,
+        }
+    }
+
+    /// A path that the adapter makes.
+    pub(super) fn socket(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::Own | Self::Udp { .. } => None,
+            Self::Ethernet { socket, .. } => Some(socket),
         }
     }
 
@@ -203,13 +211,18 @@ impl Fabric {
     /// sent before comes late.
     ///
     /// # Errors
-    /// It is connected, or of another adapter; this one has no wire; the path cannot be; the adapter is lost.
+    /// It is connected, or of another adapter; this one has no wire; the path cannot be, or has longer packets than the wire; the
+    /// adapter is lost.
     pub fn connect_remote(&self, qp: QpId, with: &Endpoint, path: &Path) -> Result<(), FabricError> {
         self.0.with(LIMIT, |ends, adapter| {
             ends.live(Kind::QUEUE_PAIR, qp.name())?;
             ends.address.ok_or(FabricError::NoWire)?;
             let (address, own_psn) = (with.address.octets(), ends.psn(qp));
             let &Path { mtu, timeout, retry } = path;
+            if mtu > ends.mtu {
+                let (what, most, wanted) = ("bytes of a packet (Wire::mtu)", ends.mtu.into(), mtu.into());
+                return Err(FabricError::Limit { what, most, wanted });
+            }
             let &Endpoint { qp_number, psn, .. } = with;
             let remote = RemoteEnd { address, qp_number, psn, own_psn, mtu, timeout, retry, reserved: 0 };
             let object = Object { index: qp.index(), ..Object::default() };

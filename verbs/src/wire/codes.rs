@@ -103,6 +103,19 @@ codes! {
     }
 }
 
+impl QpState {
+    /// What the adapter shows of a queue pair of this generation in this state.
+    pub const fn word(self, generation: u16) -> u32 {
+        (generation as u32) << 16 | self.0
+    }
+
+    /// The state that a word shows of a queue pair. `None`: it is of another generation.
+    #[inline]
+    pub const fn of(word: u32, generation: u16) -> Option<Self> {
+        if word >> 16 == generation as u32 { Some(Self(word & 0xF)) } else { None }
+    }
+}
+
 impl Opcode {
     /// The completion of such a request. `None`: there is no such request.
     pub const fn completion(self) -> Option<WcOpcode> {

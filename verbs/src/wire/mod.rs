@@ -63,7 +63,7 @@ pub const HCA_STATE: u64 = 0x2000;
 pub const HCA_EPOCH: u64 = 0x2004;
 /// Adapter: its wait word.
 pub const HCA_WAIT: u64 = VERBS_WAIT;
-/// Adapter: a [`QpState`] for each queue pair.
+/// Adapter: a [`QpState::word`] for each queue pair.
 pub const QP_STATE: u64 = 0x2400;
 /// Adapter: 1 for each completion queue that has overrun.
 pub const CQ_STATE: u64 = 0x2800;
