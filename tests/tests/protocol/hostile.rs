@@ -13,7 +13,6 @@ use hamr_comm::abi::preamble::{HostState, MAGIC, feature, word};
 use hamr_comm::abi::section::SectionKind;
 use hamr_comm::abi::slot::{Place, RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
-use hamr_comm::abi::table::record_flag;
 use hamr_comm::abi::window::{Queue, Shared, Window};
 use hamr_comm::am::Requester;
 use hamr_comm::migrate::MAX_MESSAGE;

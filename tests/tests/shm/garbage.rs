@@ -161,7 +161,10 @@ fn lines_come_again(logs: &mut Logs, flooded: impl Fn()) -> bool {
     let mut sent = Instant::now();
     flooded();
     while begin.elapsed() < Duration::from_secs(60) {
-        if logs.wait_timeout(Duration::from_millis(20)).iter().any(|e| matches!(e, LogEvent::Line(l) if l.message == "line 0"))
+        if logs
+            .wait_timeout(Duration::from_millis(20))
+            .iter()
+            .any(|e| matches!(e, LogEvent::Line(l) if l.message == "line 0"))
         {
             return true;
         }
