@@ -22,9 +22,6 @@ use ranges::here;
 /// Tasks of this build can claim.
 pub(crate) const ARE_THERE: bool = true;
 
-/// How many ranges are claimed, at least.
-pub(crate) type Count = AtomicU32;
-
 /// Room for one claimed range of bytes: of buffers of any device of this program, or of a resource.
 ///
 /// A device is polled by one thread at a time, and ranges are read and changed by `here`: loads and
@@ -91,7 +88,7 @@ pub(crate) fn any() -> bool {
 #[inline(never)]
 pub(crate) fn check(heap: &LentHeap<'_>, bytes: (u64, u64), writes: bool, place: u32) -> Result<(), Fault> {
     #[cfg(feature = "modules")]
-    if let Some(image) = crate::module::IMAGE.get() {
+    if let Some(image) = crate::shared::IMAGE.get() {
         return (image.check)(heap, bytes, writes, place);
     }
     check_here(heap, bytes, writes, place)

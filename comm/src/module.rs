@@ -16,7 +16,6 @@
 // struct (`comm/src/shared.rs`), which a module copies from its image before each of its calls;
 // `hamr_tests::modules::statics` finds any other. Ranks take no modules.
 
-mod image;
 #[cfg(hamr_bare)]
 #[path = "module/bare.rs"]
 mod kind;
@@ -26,8 +25,6 @@ mod kind;
 mod mem;
 mod refusal;
 
-pub(crate) use image::IMAGE;
-pub use image::{ModuleImage, Panic};
 pub use refusal::Refusal;
 
 use crate::claims;
@@ -35,7 +32,8 @@ use crate::context::Context;
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::{Entry, Handler};
 use crate::registry::Table;
-use crate::shared::SHARED;
+use crate::shared::{IMAGE, SHARED};
+pub use crate::shared::{ModuleImage, Panic};
 use crate::{BufferPtr, Fault};
 use hamr_comm_macros::Migratable;
 use hamr_shared_abi::ids::{HandlerKey, Isa};

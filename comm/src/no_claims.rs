@@ -1,22 +1,12 @@
 //! In the place of `claims` in images whose tasks claim nothing.
 
 use crate::fault::Fault;
-use crate::shared::SHARED;
 use hamr_shared_abi::window::LentHeap;
 
 pub(crate) const ARE_THERE: bool = false;
 
-pub(crate) struct Count;
-
-impl Count {
-    pub(crate) const fn new(_: u32) -> Self {
-        Self
-    }
-}
-
 #[inline(always)]
 pub(crate) fn any() -> bool {
-    let Count = SHARED.claimed;
     false
 }
 

@@ -370,7 +370,7 @@ pub fn takes_no_other(spec: &str) {
 pub fn statics(spec: &str) {
     const KNOWN: [&str; 7] = [
         // What `enter` keeps, what each call begins with, and in a process the text of a panic.
-        "6module5image5IMAGE",
+        "5image5IMAGE",
         "6shared6SHARED",
         "4kind4LAST",
         // No rank takes modules, and no module has tasks, which claim; what the image's have claimed is asked of it.

@@ -1,5 +1,6 @@
 //! In the place of `ranks` in images whose ranks do not call each other.
 
+use super::call_peers::CallPeers;
 use super::peers::Peers;
 use crate::buffer::BufferPtr;
 use crate::fault::Fault;
@@ -8,8 +9,6 @@ use crate::task::wait::{Callee, Wait};
 use crate::task::{Answer, Target, Task};
 use crate::why::NotSent;
 use hamr_shared_abi::ids::{HandlerKey, RankId};
-use hamr_shared_abi::window::Window;
-use hamr_shared_abi::world::{Range, WorldFault, WorldLayout};
 
 pub(super) struct CallRank;
 
@@ -19,14 +18,6 @@ impl CallRank {
     }
 
     pub(super) fn begin_anew(&self, _: u32) {}
-}
-
-pub(super) struct CallPeers;
-
-impl CallPeers {
-    pub(super) fn new(_: &Window<()>, _: &Window<()>, _: &WorldLayout, _: (RankId, Range)) -> Result<Self, WorldFault> {
-        Ok(Self)
-    }
 }
 
 impl Peers {

@@ -1,6 +1,8 @@
 //! What a handler sees of its world (abi §13): its rank, the segments of all ranks, signals, barriers,
 //! and the way out.
 
+#[cfg_attr(not(feature = "world"), path = "no_call_peers.rs")]
+mod call_peers;
 mod interest;
 mod lost;
 mod peers;

@@ -4,7 +4,7 @@
 //! A rank's own home is not among it: its heap, whose views are references, is reached through a
 //! [`LentHeap`](hamr_shared_abi::window::LentHeap) alone.
 
-use super::ranks::CallPeers;
+use super::call_peers::CallPeers;
 use super::{MOST_RANKS, PerRank, push};
 use crate::wait::{Notifier, WaitWord};
 use hamr_shared_abi::ids::RankId;
@@ -47,6 +47,11 @@ impl Peers {
             return Err(WorldFault::Room { ranks: world.ranks(), most: MOST_RANKS as u32 });
         }
         let (mut segments, mut waits) = (PerRank::new(), PerRank::new());
+        // The window that a place is in, before this rank's home or behind it, and where.
+        let around = |at: u64| match at.checked_sub(home.off + home.len) {
+            Some(at) => (behind, at),
+            None => (&before, at),
+        };
         for rank in (0..world.ranks()).map(RankId) {
             // This rank's own are not used: no bytes, and any word will do.
             if rank == me {
@@ -57,13 +62,13 @@ impl Peers {
             }
             let (other, segment) = (world.home(&before, rank)?, world.segment(&before, rank)?);
             let fault = |_| WorldFault::Segment(rank.0);
-            let (window, at) = around(&before, behind, home, other.off);
+            let (window, at) = around(other.off);
             let wait = window.keep_word(at + DEVICE_WAIT).map_err(fault)?;
-            let (window, at) = around(&before, behind, home, other.off + segment.off);
+            let (window, at) = around(other.off + segment.off);
             push(&mut segments, window.part(at, segment.len).map_err(fault)?);
             push(&mut waits, (wait, Notifier::new()));
         }
-        let calls = CallPeers::new(&before, behind, world, (me, home))?;
+        let calls = CallPeers::new((&before, behind), world, (me, home), around)?;
         Ok(Self {
             before,
             layout: *world.peers(),
@@ -141,18 +146,5 @@ impl Peers {
 
     pub(super) fn word(&self, at: u64) -> Option<Word<'_>> {
         self.before.word(at).ok()
-    }
-}
-
-/// The window that a place of the world is in, before this rank's home or behind it, and where.
-pub(super) fn around<'w>(
-    before: &'w Window<()>,
-    behind: &'w Window<()>,
-    home: Range,
-    at: u64,
-) -> (&'w Window<()>, u64) {
-    match at.checked_sub(home.off + home.len) {
-        Some(at) => (behind, at),
-        None => (before, at),
     }
 }

@@ -11,7 +11,6 @@ mod piece;
 pub use claim::SegmentClaim;
 pub use gas::GasWorld;
 pub(crate) use handlers::handler_key;
-pub(super) use peers::CallPeers;
 pub use piece::{Memory, Piece};
 
 use super::peers::Peers;

@@ -1,72 +1,12 @@
 //! What ranks reach of each other that call each other, run programs and keep memory for each other.
 
+use crate::world::RankSet;
 use crate::world::interest;
-use crate::world::peers::{Peers, around};
-use crate::world::{PerRank, RankSet, push};
+use crate::world::peers::Peers;
 use hamr_shared_abi::ids::RankId;
 use hamr_shared_abi::queue::QueueDescriptor;
 use hamr_shared_abi::window::Window;
-use hamr_shared_abi::world::{
-    Announced, GasLayout, InterestLayout, InterestWord, Range, RankState, WorldFault, WorldHeader, WorldLayout, word,
-};
-
-/// Part of [`Peers`].
-pub(in crate::world) struct CallPeers {
-    me: RankId,
-    /// Where ranks say what they have published.
-    interest: Option<InterestLayout>,
-    /// The homes of the ranks, for what their handler tables say; this rank's has no bytes.
-    homes: PerRank<Window<()>>,
-    /// GAS, which is behind the homes.
-    gas: Option<(Window<()>, GasLayout)>,
-    /// Where in the directory this rank's state is.
-    state: u64,
-    /// And its exit code.
-    #[cfg(not(hamr_bare))]
-    exit: u64,
-    /// And its count of what it has done outside of runs.
-    outside: u64,
-}
-
-impl CallPeers {
-    /// As [`Peers::new`].
-    pub(in crate::world) fn new(
-        before: &Window<()>,
-        behind: &Window<()>,
-        world: &WorldLayout,
-        (me, home): (RankId, Range),
-    ) -> Result<Self, WorldFault> {
-        let mut homes = PerRank::new();
-        for rank in (0..world.ranks()).map(RankId) {
-            if rank == me {
-                push(&mut homes, before.part(0, 0)?);
-                continue;
-            }
-            let other = world.home(before, rank)?;
-            let (window, at) = around(before, behind, home, other.off);
-            push(&mut homes, window.part(at, other.len).map_err(|_| WorldFault::Segment(rank.0))?);
-        }
-        let gas = match world.gas() {
-            Some(gas) => {
-                let range = gas.range();
-                let fault = |_| WorldFault::Gas(range.off);
-                let at = range.off.checked_sub(home.off + home.len).ok_or(WorldFault::Gas(range.off))?;
-                Some((behind.part(at, range.len).map_err(fault)?, gas.at_front()))
-            }
-            None => None,
-        };
-        Ok(Self {
-            me,
-            interest: world.interest().copied(),
-            homes,
-            gas,
-            state: world.state_word(me),
-            #[cfg(not(hamr_bare))]
-            exit: world.exit_word(me),
-            outside: world.outside_word(me),
-        })
-    }
-}
+use hamr_shared_abi::world::{Announced, GasLayout, InterestWord, RankState, WorldHeader, word};
 
 impl Peers {
     /// Do ranks announce what they publish in lanes?

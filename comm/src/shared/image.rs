@@ -1,7 +1,7 @@
 //! What a module has of its image.
 
+use super::Shared;
 use crate::fault::Fault;
-use crate::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 use hamr_shared_abi::window::LentHeap;
 
