@@ -153,7 +153,8 @@ pub struct Ending<'w> {
 type Change<'w> = (Option<u64>, Box<dyn FnOnce() + 'w>);
 
 impl<'w> Ending<'w> {
-    fn new(window: &'w Window<Private>, stores: u32) -> Self {
+    /// So many stores are made.
+    pub fn new(window: &'w Window<Private>, stores: u32) -> Self {
         Self { window, left: Cell::new(stores), change: Cell::new(None) }
     }
 
