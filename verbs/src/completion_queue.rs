@@ -71,35 +71,52 @@ impl<M: Memory> CompletionQueue<'_, M> {
     /// of a queue that the host has destroyed. [`VerbsError::Corrupt`] of a completion of no queue pair; it is taken.
     #[inline]
     pub fn poll(&self) -> Result<Option<Completion>, VerbsError> {
+        match self.look()? {
+            Look::Found(found) => Ok(Some(found)),
+            Look::Nothing => Ok(None),
+            Look::Again => self.poll_again(),
+        }
+    }
+
+    /// [`Self::poll`] behind a look that is to be done again: apart, so that the first is no loop.
+    #[cold]
+    #[inline(never)]
+    fn poll_again(&self) -> Result<Option<Completion>, VerbsError> {
+        loop {
+            match self.look()? {
+                Look::Found(found) => return Ok(Some(found)),
+                Look::Nothing => return Ok(None),
+                Look::Again => {}
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn look(&self) -> Result<Look, VerbsError> {
         let ([key, position], memory) = (self.words, self.verbs.memory);
         if key.load(Ordering::Relaxed) != u32::from(self.generation) {
             return Err(VerbsError::Stale);
         }
-        loop {
-            let x = position.load(Ordering::Relaxed);
-            // The state before the look: what came before the adapter was lost is found.
-            let state = self.verbs.state()?;
-            if memory.observe(self.ring.word(x))? != self.ring.expected(x) {
-                if self.nothing(state, x)? {
-                    return Ok(None);
-                }
-                continue;
-            }
-            let entry: CompletionEntry = memory.read(self.ring.entry(x))?;
-            // The host may have made another queue there meanwhile.
-            self.verbs.check_still_live(self.place, self.generation)?;
-            let owner = self.take_in(&entry);
-            let next = x.wrapping_add(1);
-            memory.keep(position, next);
-            // Behind the copy of the entry, whose place it gives back.
-            memory.publish(word_of(CQ_CI, self.index), self.ring.taken(next))?;
-            let CompletionEntry { id, status, opcode, length: bytes, qp, source, .. } = entry;
-            let immediate = (entry.flags & CompletionEntry::WITH_IMM != 0).then_some(entry.immediate);
-            match owner {
-                Owner::There => return Ok(Some(Completion { id, status, opcode, bytes, immediate, qp, source })),
-                Owner::Former => {}
-                Owner::None => return Err(VerbsError::Corrupt),
-            }
+        let x = position.load(Ordering::Relaxed);
+        // The state before the look: what came before the adapter was lost is found.
+        let state = self.verbs.state()?;
+        if memory.observe(self.ring.word(x))? != self.ring.expected(x) {
+            return self.nothing(state, x);
+        }
+        let entry: CompletionEntry = memory.read(self.ring.entry(x))?;
+        // The host may have made another queue there meanwhile.
+        self.verbs.check_still_live(self.place, self.generation)?;
+        let owner = self.take_in(&entry);
+        let next = x.wrapping_add(1);
+        memory.keep(position, next);
+        // Behind the copy of the entry, whose place it gives back.
+        memory.publish(word_of(CQ_CI, self.index), self.ring.taken(next))?;
+        let CompletionEntry { id, status, opcode, length: bytes, qp, source, .. } = entry;
+        let immediate = (entry.flags & CompletionEntry::WITH_IMM != 0).then_some(entry.immediate);
+        match owner {
+            Owner::There => Ok(Look::Found(Completion { id, status, opcode, bytes, immediate, qp, source })),
+            Owner::Former => Ok(Look::Again),
+            Owner::None => Err(VerbsError::Corrupt),
         }
     }
 
@@ -118,8 +135,9 @@ impl<M: Memory> CompletionQueue<'_, M> {
         found.and_then(|found| found.ok_or(VerbsError::Corrupt))
     }
 
-    /// What is to be done where there is none. False: to look again, as it has overrun behind the look.
-    fn nothing(&self, state: FabricState, x: u32) -> Result<bool, VerbsError> {
+    /// What is to be done where there is none.
+    #[inline(always)]
+    fn nothing(&self, state: FabricState, x: u32) -> Result<Look, VerbsError> {
         let memory = self.verbs.memory;
         memory.found_nothing();
         self.verbs.check_live(self.place, self.generation)?;
@@ -129,15 +147,16 @@ impl<M: Memory> CompletionQueue<'_, M> {
             memory.publish(at, taken)?;
         }
         match state {
-            FabricState::ATTACHED if memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(true),
-            FabricState::ATTACHED if memory.observe(self.ring.word(x))? == self.ring.expected(x) => Ok(false),
+            FabricState::ATTACHED if memory.observe(word_of(CQ_STATE, self.index))? == 0 => Ok(Look::Nothing),
+            // It has overrun behind the look.
+            FabricState::ATTACHED if memory.observe(self.ring.word(x))? == self.ring.expected(x) => Ok(Look::Again),
             FabricState::ATTACHED => Err(VerbsError::Overrun),
             _ => Err(VerbsError::HcaLost),
         }
     }
 
     /// Frees the entries of the queue that are done, if it has so many.
-    #[inline]
+    #[inline(always)]
     fn take_in(&self, entry: &CompletionEntry) -> Owner {
         let (verbs, retired) = (self.verbs, entry.retired);
         let load = |word: &AtomicU32| word.load(Ordering::Relaxed);
@@ -173,6 +192,14 @@ impl<M: Memory> CompletionQueue<'_, M> {
             _ => Owner::None,
         }
     }
+}
+
+/// What a look for a completion has found.
+enum Look {
+    Found(Completion),
+    Nothing,
+    /// One that is skipped, or one that came meanwhile.
+    Again,
 }
 
 /// Whose a completion is.

@@ -171,14 +171,12 @@ impl<'w> Ending<'w> {
         }
     }
 
-    /// All stores are made, and this before the next bytes are read: what another side does meanwhile.
-    pub fn changing(window: &'w Window<Private>, change: impl FnOnce() + 'w) -> Self {
-        let this = Self::new(window, u32::MAX);
-        this.change_before(None, change);
-        this
+    /// All stores are made.
+    pub fn whole(window: &'w Window<Private>) -> Self {
+        Self::new(window, u32::MAX)
     }
 
-    /// Has this done before the next bytes are read, or before the next look at this word.
+    /// Has this done before the next bytes are read, or before the next look at this word: what another side does meanwhile.
     pub fn change_before(&self, look: Option<u64>, change: impl FnOnce() + 'w) {
         self.change.set(Some((look, Box::new(change))));
     }

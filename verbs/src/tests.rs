@@ -300,7 +300,7 @@ fn a_completion_of_a_queue_that_was_replaced_is_not_taken() {
     let section = Section::new(2, 3);
     let cq = section.objects[1];
     let taken = || section.window.word(CQ_CI).expect("inside").load();
-    let ending = Ending::new(&section.window, u32::MAX);
+    let ending = Ending::whole(&section.window);
     let verbs = section.over(&ending);
     let queue = verbs.completion_queue(section.id(0)).expect("there");
     complete(&section, 0, &sent(9, 1));
@@ -316,7 +316,7 @@ fn a_completion_of_a_queue_that_was_replaced_is_not_taken() {
 fn completions_before_an_overrun_are_found() {
     let section = Section::new(2, 3);
     section.connect();
-    let ending = Ending::new(&section.window, u32::MAX);
+    let ending = Ending::whole(&section.window);
     let verbs = section.over(&ending);
     let (qp, cq) = (verbs.queue_pair(section.id(0)), verbs.completion_queue(section.id(0)).expect("there"));
     qp.and_then(|qp| qp.post(&SendWr::inline(5, &[]))).expect("room");
@@ -344,7 +344,8 @@ fn handles_without_end_are_refused() {
 fn an_object_that_changes_while_it_is_opened_is_stale() {
     let section = Section::new(2, 3);
     let pair = section.objects[2];
-    let changing = Ending::changing(&section.window, || reset(&section, &pair));
+    let changing = Ending::whole(&section.window);
+    changing.change_before(None, || reset(&section, &pair));
     assert_eq!(section.over(&changing).queue_pair(section.id(0)).err(), Some(VerbsError::Stale));
     assert!(section.verbs().queue_pair(section.id_of(0, 2)).is_ok());
 }

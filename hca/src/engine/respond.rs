@@ -44,7 +44,7 @@ impl<K> Engine<K> {
             Ok(()) => {
                 // Others wait for what it has taken of a shared receive queue: as long as the peer tries by itself.
                 let holds = matches!(remote.inbound, Some(Inbound::Send)) && self.has_shared_receives(index);
-                let limit = remote.responder.patience().filter(|_| holds);
+                let limit = holds.then(|| remote.responder.patience()).flatten();
                 remote.give_up = limit.map(|limit| now.saturating_add(limit));
             }
             Err(None) => remote.responder.not_ready(),
