@@ -69,7 +69,7 @@ fn what_is_wrong_is_one_line() {
         (
             2,
             &["mpi:1", "--serve=loopback"],
-            "rank 1 refuses: a device of kind loopback cannot be given to other processes",
+            "a device of kind loopback cannot be given to other processes: expected shm or qemu",
         ),
         (2, &["mpi:1", "--protocol", "split"], "expected message for mpi:1, got split"),
     ];
