@@ -332,8 +332,16 @@ impl Job {
         self.size
     }
 
-    /// Opens a connection to another rank. `None`: behind the job's end, or so many were opened that there is no tag.
+    fn is_other(&self, rank: i32) -> bool {
+        rank != self.rank && (0..self.size).contains(&rank)
+    }
+
+    /// Opens a connection to another rank. `None`: there is no such, or the job has ended, or this rank has opened so many that
+    /// there is no tag.
     pub fn connect(self: &Arc<Self>, peer: i32) -> Option<Pipe> {
+        if !self.is_other(peer) {
+            return None;
+        }
         let name = self.with(|fabric| {
             // Either end opens some: their tags are apart.
             let tag = fabric.opened.checked_add(1)?.checked_mul(2)?.checked_add(i32::from(self.rank > peer))?;
@@ -384,8 +392,12 @@ impl Job {
     }
 
     /// The time of so many messages of `bytes` to another rank that [serves](crate::serve()) and back, one after the other: what a
-    /// call over MPI is measured beside. Meanwhile no thread of either process has MPI. `None`: behind the job's end.
+    /// call over MPI is measured beside. Meanwhile no thread of either process has MPI. `None`: there is no such rank, or the job
+    /// has ended.
     pub fn ping_pong(&self, peer: i32, bytes: usize, rounds: u32) -> Option<Duration> {
+        if !self.is_other(peer) {
+            return None;
+        }
         let bytes = bytes.clamp(1, PIECE);
         self.with(|fabric| {
             fabric.say(peer, PING, bytes as i32, rounds + WARM);

@@ -36,7 +36,8 @@ fn tool() -> Tool {
 
 fn runtime() -> Result<Runtime, Error> {
     let mut runtime = Runtime::new()?;
-    if let Some(job) = JOB.get() {
+    // A rank that serves waits for no other one's device.
+    if let Some(job) = JOB.get().filter(|job| job.rank() == 0) {
         runtime.register("mpi", MpiLauncher::new(job));
     }
     Ok(runtime)
