@@ -7,16 +7,13 @@ mod common;
 use common::{RANK, mpirun};
 use hamr::link::Link;
 use hamr::serve::Keeper;
-use hamr::{CallOptions, Error, LaunchRequest, Launcher, Node, Options, Target};
+use hamr::{Error, LaunchRequest, Launcher, Node, Options, Target};
 use hamr_mpi::{Job, Membership, MpiLauncher, serve};
 use hamr_tests::devices;
 use hamr_tests::mirrored::keep_named;
-use hamr_tests_kernels::echo;
 use std::cell::RefCell;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once, OnceLock};
-use std::time::{Duration, Instant};
 
 hamr_tests::conformance!(open);
 
@@ -27,12 +24,8 @@ thread_local! {
     static MEMBERSHIP: RefCell<Option<Membership>> = const { RefCell::new(None) };
 }
 
-fn open(options: Options) -> Node {
-    open_within(devices::START_TIMEOUT, options)
-}
-
 /// A device of its own at rank 1. In that rank it serves, and does not return.
-fn open_within(start_deadline: Duration, options: Options) -> Node {
+fn open(options: Options) -> Node {
     static JOINED: Once = Once::new();
     if std::env::var_os(RANK).is_none() {
         again_as_ranks();
@@ -46,41 +39,8 @@ fn open_within(start_deadline: Duration, options: Options) -> Node {
         MEMBERSHIP.set(Some(membership));
         devices::register(|runtime| runtime.register("mpi", Fresh(MpiLauncher::new(JOB.get().expect("joined")))));
     });
-    let options = Options { start_deadline, ..options };
+    let options = Options { start_deadline: devices::START_TIMEOUT, ..options };
     devices::runtime().open_with("mpi:1", devices::image("shm"), options).expect("a device at rank 1")
-}
-
-/// Whose limit is over goes on, whatever the other rank does not do; and comes back to it.
-#[test]
-fn a_stopped_rank_holds_up_no_caller() {
-    const LIMIT: Duration = Duration::from_secs(3);
-    let node = open_within(LIMIT, Options { heap: 64 << 20, ..Options::default() });
-    let stat = format!("/proc/{}/stat", node.info().pid);
-    let stat = std::fs::read_to_string(stat).expect("it runs");
-    // Behind the name, which may have anything in it: the state, and whose child it is.
-    let rank = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)).expect("a number").to_owned();
-    let signal =
-        |name: &str| assert!(Command::new("kill").args([name, rank.as_str()]).status().expect("a program").success());
-    let bytes = vec![1u8; 4 << 20];
-    let buffer = node.buffer(&bytes).expect("room");
-    signal("-STOP");
-    let begin = Instant::now();
-    let call = node.offload_with(echo::with(1u64), CallOptions::deadline(Duration::from_millis(100))).expect("sent");
-    call.wait().expect_err("nobody answers");
-    assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
-    let begin = Instant::now();
-    node.put(&bytes, buffer.ptr()).expect_err("nobody takes it");
-    let most = LIMIT + Duration::from_micros(bytes.len() as u64) + LIMIT;
-    assert!(begin.elapsed() < most, "{:?}", begin.elapsed());
-    signal("-CONT");
-    let begin = Instant::now();
-    while node.sync(echo::with(2u64)).is_err() {
-        assert!(begin.elapsed() < devices::START_TIMEOUT, "it comes back");
-        // An error means that it is not there yet.
-        let _ = node.wait_until_back(LIMIT);
-    }
-    node.put(&bytes, buffer.ptr()).expect("it takes it");
-    assert_eq!(node.read(buffer.ptr()).expect("it has it"), bytes);
 }
 
 /// Runs this test in a job, and ends as that does.
