@@ -12,13 +12,10 @@ use crate::failure::Broken;
 use crate::frame::{
     Bounds, CHUNK, End, Frame, HEAD, LONGEST, LONGEST_OPENING, MOST_TEXT, Malformed, Phase, admit, is_part,
 };
+use crate::io::{Carrier, Io, Line, Wire};
 use crate::key::Key;
-use crate::socket::{self, Bytes};
-use crate::tls::{self, Tls};
 use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, getpid};
-use std::io::{BufRead as _, Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,174 +52,6 @@ impl Drop for Channel {
     }
 }
 
-/// The bytes below the frames.
-struct Io {
-    socket: Arc<OwnedFd>,
-    /// `None` between two ends in one program.
-    tls: Option<Box<Tls>>,
-    is_proven: bool,
-    /// The last look took all that there was, and stands for the next one.
-    is_drained: bool,
-    silence: Duration,
-    /// Who opened it.
-    process: Pid,
-}
-
-impl Io {
-    fn is_ours(&self) -> Result<(), Broken> {
-        if getpid() == self.process { Ok(()) } else { Err(Broken::Forked) }
-    }
-
-    /// Hands over what TLS has to send.
-    fn send(&mut self) -> Result<(), Broken> {
-        if self.has_unsent() {
-            self.is_ours()?;
-        }
-        self.send_ours()
-    }
-
-    fn send_ours(&mut self) -> Result<(), Broken> {
-        while self.has_unsent() {
-            let Some(tls) = &mut self.tls else { break };
-            match tls.connection.write_tls(&mut Bytes(&self.socket)) {
-                Ok(_) => {}
-                Err(e) => return socket::broken(&e, self.silence).map_or(Ok(()), Err),
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes on with the handshake. True: each end has proved the key to the other.
-    fn prove(&mut self) -> Result<bool, Broken> {
-        while !self.is_proven {
-            let Some(tls) = &mut self.tls else { return Ok(true) };
-            self.is_proven = tls.is_proven()?;
-            if self.is_proven {
-                break;
-            }
-            let heard = hear(&self.socket, tls, self.silence);
-            // Also an alert, which tells the other end why.
-            let sent = self.send();
-            let is_heard = heard?.is_some();
-            sent?;
-            if !is_heard {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reads some bytes; 0: none have come.
-    fn read(&mut self, to: &mut [u8]) -> Result<usize, Broken> {
-        if !self.prove()? || to.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            let Some(tls) = &mut self.tls else {
-                return match Bytes(&self.socket).read(to) {
-                    Ok(0) => Err(Broken::Closed),
-                    Ok(len) => Ok(len),
-                    Err(e) => socket::broken(&e, self.silence).map_or(Ok(0), Err),
-                };
-            };
-            match tls.connection.reader().read(to) {
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
-                Ok(0) | Err(_) => return Err(Broken::Closed),
-                Ok(len) => return Ok(len),
-            }
-            if !self.hear()? {
-                return Ok(0);
-            }
-        }
-    }
-
-    /// Over TLS, gives bytes out where they are, at most so many. `None`: it is not over TLS.
-    fn pass(&mut self, most: usize, to: &mut impl FnMut(&[u8])) -> Result<Option<usize>, Broken> {
-        if !self.prove()? {
-            return Ok(Some(0));
-        }
-        loop {
-            let Some(tls) = &mut self.tls else { return Ok(None) };
-            let mut reader = tls.connection.reader();
-            match reader.fill_buf() {
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
-                Ok([]) | Err(_) => return Err(Broken::Closed),
-                Ok(bytes) => {
-                    let bytes = bytes.get(..most).unwrap_or(bytes);
-                    to(bytes);
-                    let len = bytes.len();
-                    reader.consume(len);
-                    return Ok(Some(len));
-                }
-            }
-            if !self.hear()? {
-                return Ok(Some(0));
-            }
-        }
-    }
-
-    /// Gives TLS what has come, and sends what it may have to say itself. False: nothing has.
-    fn hear(&mut self) -> Result<bool, Broken> {
-        let is_heard = match &mut self.tls {
-            Some(tls) if !std::mem::take(&mut self.is_drained) => {
-                hear(&self.socket, tls, self.silence)?.inspect(|is_all| self.is_drained = *is_all).is_some()
-            }
-            _ => false,
-        };
-        if !is_heard {
-            self.send()?;
-        }
-        Ok(is_heard)
-    }
-
-    /// Takes bytes to send; returns how many.
-    fn write(&mut self, from: &[u8]) -> Result<usize, Broken> {
-        self.send()?;
-        if !self.prove()? || from.is_empty() {
-            return Ok(0);
-        }
-        self.is_ours()?;
-        let Some(tls) = &mut self.tls else {
-            return Bytes(&self.socket).write(from).or_else(|e| socket::broken(&e, self.silence).map_or(Ok(0), Err));
-        };
-        if tls.connection.wants_write() {
-            return Ok(0);
-        }
-        // What TLS takes it keeps until it is sent.
-        let len = tls.connection.writer().write(from).map_err(|_| Broken::Closed)?;
-        self.send_ours()?;
-        Ok(len)
-    }
-
-    fn has_unsent(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.connection.wants_write())
-    }
-}
-
-/// Gives TLS what has come, and says whether that was all. `None`: nothing has.
-fn hear(socket: &OwnedFd, tls: &mut Tls, silence: Duration) -> Result<Option<bool>, Broken> {
-    let mut from = Short { socket: Bytes(socket), is_short: false };
-    match tls.connection.read_tls(&mut from) {
-        Ok(0) => return Err(Broken::Closed),
-        Ok(_) => {}
-        Err(e) => return socket::broken(&e, silence).map_or(Ok(None), Err),
-    }
-    tls.connection.process_new_packets().map(|_| Some(from.is_short)).map_err(|e| tls::broken(&e))
-}
-
-/// A socket, and whether it had less than there was room for.
-struct Short<'a> {
-    socket: Bytes<'a>,
-    is_short: bool,
-}
-
-impl std::io::Read for Short<'_> {
-    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        let room = to.len();
-        self.socket.read(to).inspect(|len| self.is_short = *len < room)
-    }
-}
-
 impl Channel {
     /// Over a connected socket that does not block. `key`: `None` between two ends in one program, whose socket pair
     /// nothing else has.
@@ -230,10 +59,17 @@ impl Channel {
     /// # Errors
     /// TLS does not begin.
     pub fn new(socket: OwnedFd, end: End, key: Option<&Key>, silence: Duration) -> Result<Self, Broken> {
-        let tls = key.map(|key| Tls::new(&key.0, end).map(Box::new)).transpose()?;
-        let is_proven = tls.is_none();
-        Ok(Self {
-            io: Io { socket: Arc::new(socket), tls, is_proven, is_drained: false, silence, process: getpid() },
+        Ok(Self::of(Io::secured(socket, end, key, silence)?, end))
+    }
+
+    /// Over another network.
+    pub fn over(carrier: impl Carrier + 'static, wire: Arc<dyn Wire>, end: End) -> Self {
+        Self::of(Io::carried(carrier, wire), end)
+    }
+
+    fn of(io: Io, end: End) -> Self {
+        Self {
+            io,
             end,
             phase: Phase::Opening,
             bounds: Bounds::default(),
@@ -248,7 +84,7 @@ impl Channel {
             is_cut: false,
             is_full: false,
             ended: None,
-        })
+        }
     }
 
     /// The connection is granted: other frames come now, with ranges in these bounds.
@@ -486,27 +322,26 @@ impl Channel {
     /// Ends the connection.
     pub fn end(&mut self) {
         self.ended.get_or_insert(Broken::Closed);
-        // To close it is not enough: a child that this process has forked has it, too. An error means that it has ended.
-        let _ = rustix::net::shutdown(&self.io.socket, rustix::net::Shutdown::Both);
+        self.line().end();
     }
 
-    /// The socket: to be waited for, and to be shut by another thread.
-    pub fn socket(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.io.socket)
+    /// What it is over: to be waited for, and to be ended by another thread.
+    pub fn line(&self) -> Line {
+        self.io.line()
     }
 
-    /// What the socket is to be waited for.
+    /// What its socket is to be waited for.
     pub fn interest(&self) -> PollFlags {
         let is_behind = self.sent != self.output.len() || self.is_full || self.io.has_unsent();
         // In the handshake what is collected waits for what comes.
-        if is_behind && (self.io.is_proven || self.io.has_unsent()) {
+        if is_behind && (self.io.is_proven() || self.io.has_unsent()) {
             return PollFlags::IN | PollFlags::OUT;
         }
         PollFlags::IN
     }
 
-    /// Waits for the socket, at most so long.
+    /// Waits until there may be something to do, at most so long.
     pub fn wait(&self, limit: Duration) {
-        socket::wait(&self.io.socket, self.interest(), limit);
+        self.line().wait(self.interest(), limit);
     }
 }

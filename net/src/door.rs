@@ -7,6 +7,7 @@ mod tests;
 use crate::channel::Channel;
 use crate::failure::Broken;
 use crate::frame::{Bounds, End, Frame, Grant, Hello, Phase, Purpose, Reason, Refuse};
+use crate::io::Line;
 use crate::key::Key;
 use crate::socket;
 use hamr_shared_abi::version::AbiVersion;
@@ -68,7 +69,7 @@ impl Closer {
 pub struct Arrival {
     channel: Channel,
     /// Where it is.
-    pub from: SocketAddr,
+    pub from: String,
     /// What both speak.
     pub abi: AbiVersion,
     /// As [`Hello::link`].
@@ -88,7 +89,20 @@ pub struct Arrival {
 impl Arrival {
     /// Has the host ended the connection, whatever is still to be read?
     pub fn has_gone(&self) -> bool {
-        socket::has_gone(&self.channel.socket())
+        self.channel.line().has_gone()
+    }
+
+    /// The host at the other end of a channel that has come by another way than a [`Door`]; or the channel again, while
+    /// that has said nothing.
+    ///
+    /// # Errors
+    /// The connection has ended, or it speaks no version of this server and was told so.
+    pub fn of(mut channel: Channel, from: &str) -> Result<Result<Self, Channel>, Broken> {
+        channel.flush()?;
+        match said(&mut channel)? {
+            None => Ok(Err(channel)),
+            Some(said) => said.admit(channel, from.into()).map(Ok),
+        }
     }
 
     /// Gives it the device; later ranges of the host are to be in `bounds`.
@@ -195,10 +209,11 @@ impl Door {
         if is_paused {
             at_most(self.accept_from);
         }
-        let sockets: Vec<_> = self.waiting.iter().map(|visitor| visitor.channel.socket()).collect();
+        let lines: Vec<_> = self.waiting.iter().map(|visitor| visitor.channel.line()).collect();
         let calling = if is_paused { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![PollFd::new(&self.closed, PollFlags::IN), PollFd::new(&self.listener, calling)];
-        let visitors = sockets.iter().zip(&self.waiting);
+        // Each has a socket.
+        let visitors = lines.iter().filter_map(Line::descriptor).zip(&self.waiting);
         fds.extend(visitors.map(|(socket, visitor)| PollFd::new(&**socket, visitor.channel.interest())));
         // An error means that nothing is known to be ready.
         let _ = poll(&mut fds, limit.map(socket::timespec).as_ref());
@@ -246,14 +261,9 @@ impl Door {
 
     /// `None`: it speaks no version of this server.
     fn admit(&mut self, visitor: Visitor, said: Said, log: &mut impl FnMut(&str)) -> Option<Arrival> {
-        let Visitor { mut channel, from, .. } = visitor;
-        let Said { abi: (min, max), link, attempt, purpose, window, name, host } = said;
-        let Some(abi) = AbiVersion::negotiate(min, max) else {
-            refuse(&mut channel, Reason::Version, 0, "");
-            self.complaints.complain(from, &format!("it speaks protocol {min} to {max}"), Instant::now(), log);
-            return None;
-        };
-        Some(Arrival { channel, from, abi, link, attempt, purpose, window, name, host })
+        let Visitor { channel, from, .. } = visitor;
+        let arrival = said.admit(channel, from.ip().to_string());
+        arrival.map_err(|why| self.complaints.complain(from, &why.to_string(), Instant::now(), log)).ok()
     }
 }
 
@@ -277,14 +287,29 @@ struct Said {
 impl Visitor {
     fn look(&mut self) -> Result<Option<Said>, Broken> {
         self.channel.flush()?;
-        Ok(match self.channel.receive()? {
-            Some(Frame::Hello(Hello { abi, link, attempt, purpose, window, name, host })) => {
-                let (name, host) = (name.into(), host.into());
-                Some(Said { abi, link, attempt, purpose, window, name, host })
-            }
-            // No other frame comes from a host now.
-            Some(_) | None => None,
-        })
+        said(&mut self.channel)
+    }
+}
+
+fn said(channel: &mut Channel) -> Result<Option<Said>, Broken> {
+    Ok(match channel.receive()? {
+        Some(Frame::Hello(Hello { abi, link, attempt, purpose, window, name, host })) => {
+            let (name, host) = (name.into(), host.into());
+            Some(Said { abi, link, attempt, purpose, window, name, host })
+        }
+        // No other frame comes from a host now.
+        Some(_) | None => None,
+    })
+}
+
+impl Said {
+    fn admit(self, mut channel: Channel, from: String) -> Result<Arrival, Broken> {
+        let Self { abi: (min, max), link, attempt, purpose, window, name, host } = self;
+        let Some(abi) = AbiVersion::negotiate(min, max) else {
+            refuse(&mut channel, Reason::Version, 0, "");
+            return Err(Broken::Said(format!("it speaks protocol {min} to {max}")));
+        };
+        Ok(Arrival { channel, from, abi, link, attempt, purpose, window, name, host })
     }
 }
 

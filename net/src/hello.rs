@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// A connection that is about to be. It makes progress when it is looked at, and never waits.
 pub struct Opening {
-    at: SocketAddr,
+    at: String,
     stage: Stage,
     hello: Wanted,
     bounds: Bounds,
@@ -37,6 +37,16 @@ struct Wanted {
     name: String,
     window: u64,
     phase: crate::frame::Phase,
+}
+
+impl Wanted {
+    fn of(hello: &Hello<'_>, at: &str) -> Result<Self, Failure> {
+        let mut first = Vec::new();
+        let odd = |e: crate::frame::Malformed| Failure::Lost { at: at.into(), why: e.into() };
+        Frame::Hello(*hello).encode(&mut first).map_err(odd)?;
+        let (name, phase) = (hello.name.into(), hello.purpose.into());
+        Ok(Self { first, abi: hello.abi, name, window: hello.window, phase })
+    }
 }
 
 /// A connection that is granted.
@@ -71,13 +81,26 @@ impl Opening {
         bounds: Bounds,
         silence: Duration,
     ) -> Result<Self, Failure> {
-        let mut first = Vec::new();
-        let odd = |e: crate::frame::Malformed| Failure::Lost { at: at.to_string(), why: e.into() };
-        Frame::Hello(*hello).encode(&mut first).map_err(odd)?;
-        let socket = socket::connecting(at, silence).map_err(|e| refused(at, e))?;
-        let (name, phase) = (hello.name.into(), hello.purpose.into());
-        let hello = Wanted { first, abi: hello.abi, name, window: hello.window, phase };
-        Ok(Self { at, stage: Stage::Connecting(socket, key.clone()), hello, bounds, limit: Limit::of(silence) })
+        let (hello, at) = (Wanted::of(hello, &at.to_string())?, (at, at.to_string()));
+        let socket = socket::connecting(at.0, silence).map_err(|e| refused(&at.1, e))?;
+        let stage = Stage::Connecting(socket, key.clone());
+        Ok(Self { at: at.1, stage, hello, bounds, limit: Limit::of(silence) })
+    }
+
+    /// The same over a channel that leads to the server `at`, which has to answer within `limit`.
+    ///
+    /// # Errors
+    /// A text in `hello` that does not travel.
+    pub fn over(
+        channel: Channel,
+        at: &str,
+        hello: &Hello<'_>,
+        bounds: Bounds,
+        limit: Duration,
+    ) -> Result<Self, Failure> {
+        let hello = Wanted::of(hello, at)?;
+        let stage = Stage::Open(channel.with_first(&hello.first).into());
+        Ok(Self { at: at.into(), stage, hello, bounds, limit: Limit::of(limit) })
     }
 
     /// Goes on. `None`: not yet.
@@ -85,7 +108,7 @@ impl Opening {
     /// # Errors
     /// There will be no connection, for the reason in the text.
     pub fn look(&mut self) -> Result<Option<Opened>, Failure> {
-        let at = self.at;
+        let at = &self.at;
         if let Stage::Connecting(socket, _) = &self.stage {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let is_there = poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&now)).is_ok_and(|n| n > 0);
@@ -94,7 +117,7 @@ impl Opening {
                 let Stage::Connecting(socket, key) = std::mem::replace(&mut self.stage, Stage::Over) else {
                     return Ok(None);
                 };
-                let fail = |why| Failure::opening(&at.to_string(), why);
+                let fail = |why| Failure::opening(at, why);
                 let channel = Channel::new(socket, End::Host, Some(&key), self.limit.whole).map_err(fail)?;
                 self.stage = Stage::Open(channel.with_first(&self.hello.first).into());
             }
@@ -104,12 +127,12 @@ impl Opening {
             Stage::Connecting(..) => Ok(None),
             Stage::Over => Err(Broken::Closed),
         };
-        match answer.map_err(|why| Failure::opening(&at.to_string(), why))? {
-            None if self.limit.left().is_zero() => Err(Failure::Late { at: at.to_string(), limit: self.limit.whole }),
+        match answer.map_err(|why| Failure::opening(at, why))? {
+            None if self.limit.left().is_zero() => Err(Failure::Late { at: at.clone(), limit: self.limit.whole }),
             None => Ok(None),
             Some(Answer::Refuse(refuse)) => Err(self.explained(refuse)),
             Some(Answer::Grant { abi, doorbell, window, kind }) => {
-                let at = at.to_string();
+                let at = at.clone();
                 if window < self.hello.window {
                     return Err(Failure::Window { at, wanted: self.hello.window, has: window });
                 }
@@ -137,7 +160,7 @@ impl Opening {
             }
             let left = limit.left().min(self.limit.left());
             if limit.left().is_zero() {
-                return Err(Failure::Late { at: self.at.to_string(), limit: limit.whole });
+                return Err(Failure::Late { at: self.at, limit: limit.whole });
             }
             match &self.stage {
                 Stage::Connecting(socket, _) => socket::wait(socket, PollFlags::OUT, left),
@@ -148,7 +171,7 @@ impl Opening {
     }
 
     fn explained(&self, Refusal { reason, abi, number, text }: Refusal) -> Failure {
-        let at = self.at.to_string();
+        let at = self.at.clone();
         match reason {
             Reason::Version => Failure::Version { at, mine: self.hello.abi, its: abi },
             Reason::Busy => Failure::Busy { at, host: text, seconds: number },
@@ -166,10 +189,11 @@ impl Opening {
 }
 
 /// What connecting failed by.
-fn refused(at: SocketAddr, e: Errno) -> Failure {
+fn refused(at: &str, e: Errno) -> Failure {
+    let at = at.to_owned();
     match e {
-        Errno::CONNREFUSED => Failure::Refused(at.to_string()),
-        why => Failure::Unreachable { at: at.to_string(), why },
+        Errno::CONNREFUSED => Failure::Refused(at),
+        why => Failure::Unreachable { at, why },
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn wait(fd: impl AsFd, flags: PollFlags, limit: Duration) {
 }
 
 /// Has the other end closed it, or this one, whatever is still to be read?
-pub fn has_gone(socket: &OwnedFd) -> bool {
+pub(crate) fn has_gone(socket: &OwnedFd) -> bool {
     let now = timespec(Duration::ZERO);
     poll(&mut [PollFd::new(socket, PollFlags::RDHUP)], Some(&now)).is_ok_and(|n| n > 0)
 }

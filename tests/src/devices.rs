@@ -60,8 +60,21 @@ pub fn runtime() -> &'static Runtime {
         runtime.register("seen", Seen);
         runtime.register("driven", Driven);
         runtime.register("stubbed", Stubbed);
+        if let Some(more) = MORE.get() {
+            more(&mut runtime);
+        }
         runtime
     })
+}
+
+static MORE: OnceLock<fn(&mut Runtime)> = OnceLock::new();
+
+/// Adds kinds of devices that this package does not know to the runtime of this process, before it is asked for.
+///
+/// # Panics
+/// It has others.
+pub fn register(more: fn(&mut Runtime)) {
+    assert!(MORE.set(more).is_ok(), "there are others");
 }
 
 /// Devices on shared memory whose hosts have no memory beside it.

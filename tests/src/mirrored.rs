@@ -93,8 +93,25 @@ pub fn keep_own(request: &LaunchRequest<'_>, at: u64) {
         std::fs::read_link(path).is_ok_and(|name| name.to_string_lossy().starts_with("/memfd:hamr-device:"))
     });
     let number = |path: &std::path::PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
-    let own = owns.max_by_key(number).expect("it has memory of its own");
-    let file = std::fs::File::options().read(true).write(true).open(own).expect("open");
+    keep_file(&owns.max_by_key(number).expect("it has memory of its own"), request, at);
+}
+
+/// The same of a device of this name in another program of this machine.
+///
+/// # Panics
+/// There is none.
+pub fn keep_named(request: &LaunchRequest<'_>, name: &str) {
+    let files = |of: std::fs::DirEntry| std::fs::read_dir(of.path().join("fd")).into_iter().flatten().flatten();
+    let is_it = |file: &std::fs::DirEntry| {
+        let to = std::fs::read_link(file.path()).unwrap_or_default();
+        to.to_string_lossy().starts_with(&format!("/memfd:hamr:{name} "))
+    };
+    let mut all = std::fs::read_dir("/proc").expect("there").flatten().flat_map(files);
+    keep_file(&all.find(is_it).expect("its window").path(), request, 0);
+}
+
+fn keep_file(file: &std::path::Path, request: &LaunchRequest<'_>, at: u64) {
+    let file = std::fs::File::options().read(true).write(true).open(file).expect("open");
     let file = WindowFile::of(file.into()).expect("sealed");
     let (window, map) = file.map(at, request.window_len).expect("as long");
     let heap = window.copies(request.heap_off, request.window_len - request.heap_off).expect("inside");

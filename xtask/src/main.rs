@@ -19,6 +19,7 @@ mod instructions;
 mod kernels;
 mod machines;
 mod metadata;
+mod mpi;
 mod new;
 mod parallel;
 mod passed;
@@ -179,6 +180,11 @@ const TASKS: &[Task] = &[
         about: "programs in C on GASNet's interface: [--source DIR] [--mode seq|par] [--ranks 1,2] [--shared] [--dev] [--jobs N] \
                 [--prefix DIR] [NAME[:ARG,ARG]...]",
         run: Run::Task(gasnet::task),
+    },
+    Task {
+        name: "mpi",
+        about: "devices over MPI: build the workspace mpi/, check it, run its tests in jobs of mpirun",
+        run: Run::Task(mpi::task),
     },
     Task {
         name: "new",

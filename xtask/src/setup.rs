@@ -3,7 +3,7 @@
 //! to type is printed.
 
 use crate::toolchain::{self, Compiler, TARGETS, compiler_of};
-use crate::{Error, child, in_ci, no_arguments};
+use crate::{Error, child, in_ci, mpi, no_arguments};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -109,6 +109,7 @@ fn needs() -> Vec<Need> {
     needs.push(program("gdb-multiarch", apt("gdb-multiarch")));
     needs.push(program("ip", apt("iproute2")));
     needs.push(program("gdbserver", apt("gdbserver")));
+    needs.push(Need::new("MPI", mpi::is_installed, &[apt(mpi::PACKAGES)]));
     needs
 }
 

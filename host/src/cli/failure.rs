@@ -48,7 +48,8 @@ impl Failure {
         Self::new(format!("{} (see `{tool} --help`)", said.strip_prefix("error: ").unwrap_or(&said)))
     }
 
-    pub(super) fn report(&self, tool: &str) -> ExitCode {
+    /// Prints it as one line that begins with the name of the tool, and returns the exit code.
+    pub fn report(&self, tool: &str) -> ExitCode {
         match &self.what {
             What::Closed => ExitCode::SUCCESS,
             What::Code(code) => ExitCode::from(*code),

@@ -206,15 +206,24 @@ pub struct Cli {
 
 /// Parses the program's arguments and runs the command.
 pub fn main<C: Commands>(tool: Tool) -> ExitCode {
+    main_with::<C>(tool, std::env::args_os().collect())
+}
+
+/// [`main`] with other arguments, of which the first is the program's name.
+pub fn main_with<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> ExitCode {
     signals::start();
     let name = tool.name;
-    match run::<C>(tool, std::env::args_os().collect()) {
+    match run::<C>(tool, arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(name),
     }
 }
 
-fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure> {
+/// Runs the command of these arguments, for a program that says itself what has failed.
+///
+/// # Errors
+/// As the command has them.
+pub fn run<C: Commands>(tool: Tool, arguments: Vec<OsString>) -> Result<(), Failure> {
     if arguments.iter().skip(1).take(2).eq(["help", "options"]) {
         return match arguments.get(3) {
             None => print(&Setting::help()),

@@ -1,17 +1,16 @@
 //! What is at the other end of a connection, as a side of a mirror: messages as frames (`hamr_net`).
 
-use super::carry::{Descriptor, FarSide};
+use super::carry::{Descriptor, FarSide, PAUSE};
 use crate::link::FarHeap;
 use hamr_comm::abi::layout::Layout;
 use hamr_comm::abi::version::AbiVersion;
 use hamr_comm::abi::window::{Shared, Window};
 use hamr_comm::mirror::{Body, Half, Lost, Message, Side};
 use hamr_net::frame::{CHUNK, Frame, MOST_TEXT, Reason, Refuse, Slot};
-use hamr_net::{Broken, Channel, Memory, Transfers};
-use rustix::fd::OwnedFd;
+use hamr_net::{Broken, Channel, Line, Memory, Transfers};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The other end of a connection for messages.
@@ -111,7 +110,7 @@ impl Side for ChannelSide {
     }
 
     fn prepare_wait(&mut self) -> bool {
-        true
+        self.channel.line().descriptor().is_some()
     }
 
     fn cancel_wait(&mut self) {}
@@ -119,7 +118,10 @@ impl Side for ChannelSide {
 
 impl FarSide for ChannelSide {
     fn descriptors(&self) -> Vec<Descriptor> {
-        vec![(self.channel.socket(), self.channel.interest())]
+        self.channel.line().descriptor().map(|socket| (socket.clone(), self.channel.interest())).into_iter().collect()
+    }
+    fn pause(&self) -> Duration {
+        self.channel.line().pause().unwrap_or(PAUSE)
     }
     fn is_full(&self) -> bool {
         self.collected != 0
@@ -133,8 +135,8 @@ pub struct TransferHeap {
     is_free: Condvar,
     /// The heap is another one, and who has buffers does not know it yet.
     is_other: AtomicBool,
-    /// That of the connection: shut, it ends a transfer of another thread.
-    socket: Mutex<Arc<OwnedFd>>,
+    /// What it is over: ended, it ends a transfer of another thread.
+    line: Mutex<Line>,
     limit: Duration,
 }
 
@@ -142,12 +144,12 @@ impl TransferHeap {
     /// Over a connection that was granted for transfers. One may take `limit`, and a microsecond for each byte, with the time until
     /// its turn.
     pub fn new(channel: Channel, limit: Duration) -> Self {
-        let socket = Mutex::new(channel.socket());
+        let line = Mutex::new(channel.line());
         Self {
             transfers: Mutex::new(Some(Transfers::new(channel))),
             is_free: Condvar::new(),
             is_other: AtomicBool::new(false),
-            socket,
+            line,
             limit,
         }
     }
@@ -155,18 +157,18 @@ impl TransferHeap {
     /// From now on over this one, to the same heap or to another one.
     pub fn replace(&self, channel: Channel, is_other: bool) {
         self.end();
-        let socket = channel.socket();
+        let line = channel.line();
         // Behind the last transfer over the old one, which has ended.
         let transfers = self.transfers.lock().unwrap_or_else(PoisonError::into_inner);
         let free = self.is_free.wait_while(transfers, |transfers| transfers.is_none());
         let mut free = free.unwrap_or_else(PoisonError::into_inner);
         self.is_other.fetch_or(is_other, Ordering::AcqRel);
         *free = Some(Transfers::new(channel));
-        *self.socket() = socket;
+        *self.line() = line;
     }
 
-    fn socket(&self) -> MutexGuard<'_, Arc<OwnedFd>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with(
@@ -213,8 +215,7 @@ impl FarHeap for TransferHeap {
         self.with(from.len(), |transfers, limit| transfers.put(off, from, limit))
     }
     fn end(&self) {
-        // An error means that it has ended.
-        let _ = rustix::net::shutdown(&**self.socket(), rustix::net::Shutdown::Both);
+        self.line().end();
     }
     fn if_it_is_other(&self, lose: &dyn Fn()) {
         if self.is_other.load(Ordering::Acquire) {

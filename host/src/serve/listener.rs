@@ -1,7 +1,7 @@
 //! Where hosts of other machines come in.
 
 use crate::Error;
-use crate::tcp::Entrance;
+use crate::tcp::{Entrance, Sends};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,5 +38,15 @@ impl Listener {
     /// Where it listens: a port that was 0 is another one here.
     pub fn address(&self) -> SocketAddr {
         self.0.address()
+    }
+}
+
+/// A way of one's own by which hosts come to one keeper: where they have said HELLO, it gets them here.
+pub struct Arrivals(pub(super) Sends);
+
+impl Arrivals {
+    /// Gives the keeper a host that waits for its answer. Without the keeper the connection ends.
+    pub fn send(&self, arrival: hamr_net::Arrival) {
+        self.0.send(arrival);
     }
 }

@@ -21,7 +21,7 @@ mod listener;
 
 pub use event::{Event, Host};
 #[cfg(feature = "net")]
-pub use listener::Listener;
+pub use listener::{Arrivals, Listener};
 
 use crate::at::has_left;
 use crate::at::protocol::{self, Answer, Ask, Limit, shown};
@@ -168,6 +168,17 @@ impl Keeper {
         let far = FarHosts::at(&at.0, &self.name).map_err(Error::os("making a doorbell"))?;
         self.far = Some(far);
         Ok(())
+    }
+
+    /// Takes hosts by a way of the caller's, instead of at an address.
+    ///
+    /// # Errors
+    /// No descriptor for it.
+    #[cfg(feature = "net")]
+    pub fn take_arrivals(&mut self) -> Result<Arrivals, Error> {
+        let (far, sends) = FarHosts::sent().map_err(Error::os("making a doorbell"))?;
+        self.far = Some(far);
+        Ok(Arrivals(sends))
     }
 
     /// Bytes of the device's window.

@@ -4,12 +4,11 @@ use super::entrance::{Entrance, Ticket, ring};
 use crate::link::Link;
 use crate::mirror::{ChannelSide, Served, ServedHeap, serve};
 use hamr_net::frame::{Bounds, Purpose, Reason};
-use hamr_net::{Arrival, Broken, Channel, Seat, Verdict, has_gone, serve_transfers};
+use hamr_net::{Arrival, Broken, Channel, Line, Seat, Verdict, serve_transfers};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{Shutdown, shutdown};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,7 +25,8 @@ pub(crate) enum Told {
 }
 
 pub(crate) struct FarHosts {
-    ticket: Ticket,
+    /// `None`: they come by a way of the keeper's owner.
+    ticket: Option<Ticket>,
     arrivals: Receiver<Arrival>,
     /// Readable when there is an arrival, or a connection has ended.
     bell: Arc<OwnedFd>,
@@ -38,39 +38,50 @@ pub(crate) struct FarHosts {
     refused: Option<(String, String, Instant)>,
 }
 
+/// The other end of [`FarHosts::sent`].
+pub(crate) struct Sends {
+    to: Sender<Arrival>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Sends {
+    pub(crate) fn send(&self, arrival: Arrival) {
+        // Without a keeper the connection ends.
+        let _ = self.to.send(arrival);
+        ring(&self.bell);
+    }
+}
+
 /// The host that has the device.
 struct Host {
     name: String,
-    sockets: Arc<Mutex<Sockets>>,
+    lines: Arc<Mutex<Lines>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// The end of one connection is that of both.
 #[derive(Default)]
-struct Sockets {
-    open: Vec<Arc<OwnedFd>>,
+struct Lines {
+    open: Vec<Line>,
     ended: Option<String>,
 }
 
-impl Sockets {
+impl Lines {
     fn how_it_ended(&self) -> Option<String> {
         // Its thread may not have seen it yet.
-        let is_over = || self.open.iter().any(|socket| has_gone(socket));
+        let is_over = || self.open.iter().any(Line::has_gone);
         self.ended.clone().or_else(|| is_over().then(|| Broken::Closed.to_string()))
     }
 
     /// Returns why they have ended, which may have been for another reason before.
     fn end(&mut self, why: String) -> String {
-        for socket in &self.open {
-            // An error means that it has ended.
-            let _ = shutdown(&**socket, Shutdown::Both);
-        }
+        self.open.iter().for_each(Line::end);
         self.ended.get_or_insert(why).clone()
     }
 }
 
-fn locked(sockets: &Mutex<Sockets>) -> std::sync::MutexGuard<'_, Sockets> {
-    sockets.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(lines: &Mutex<Lines>) -> std::sync::MutexGuard<'_, Lines> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl FarHosts {
@@ -81,7 +92,25 @@ impl FarHosts {
     pub(crate) fn at(entrance: &Arc<Entrance>, name: &str) -> Result<Self, Errno> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (ticket, arrivals) = entrance.add(name, bell.clone());
-        Ok(Self { ticket, arrivals, bell, seat: Seat::default(), host: None, again: None, refused: None })
+        Ok(Self::of(Some(ticket), arrivals, bell))
+    }
+
+    /// Whom the other end sends.
+    ///
+    /// # Errors
+    /// No descriptor.
+    pub(crate) fn sent() -> Result<(Self, Sends), Errno> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (to, arrivals) = channel();
+        Ok((Self::of(None, arrivals, bell.clone()), Sends { to, bell }))
+    }
+
+    fn of(ticket: Option<Ticket>, arrivals: Receiver<Arrival>, bell: Arc<OwnedFd>) -> Self {
+        Self { ticket, arrivals, bell, seat: Seat::default(), host: None, again: None, refused: None }
+    }
+
+    fn tell_entrance(&self, what: impl FnMut(&Ticket)) {
+        self.ticket.iter().for_each(what);
     }
 
     pub(crate) fn bell(&self) -> &OwnedFd {
@@ -98,7 +127,7 @@ impl FarHosts {
         if is_near {
             self.seat.give_away();
         }
-        self.ticket.is_near(is_near);
+        self.tell_entrance(|ticket| ticket.is_near(is_near));
         self.tell();
     }
 
@@ -106,12 +135,12 @@ impl FarHosts {
     fn tell(&self) {
         // One that waits for the device to leave the epoch of its own earlier connection has it already.
         let again = self.again.as_ref().map(|arrival| arrival.link);
-        self.ticket.has(self.seat.link().or(again), self.seat.heap());
+        self.tell_entrance(|ticket| ticket.has(self.seat.link().or(again), self.seat.heap()));
     }
 
     /// The device leaves the epoch of a host, or it has left.
     pub(crate) fn leaves(&self, leaves: bool) {
-        self.ticket.leaves(leaves);
+        self.tell_entrance(|ticket| ticket.leaves(leaves));
     }
 
     /// Behind [`Told::Left`], once the device has left the epoch.
@@ -125,7 +154,7 @@ impl FarHosts {
     /// Looks at what has come. `other`: who else has the device.
     pub(crate) fn look(&mut self, link: &Arc<dyn Link>, name: &str, window: u64, other: Option<&str>) -> Option<Told> {
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
-        let ended = self.host.as_ref().and_then(|host| locked(&host.sockets).how_it_ended());
+        let ended = self.host.as_ref().and_then(|host| locked(&host.lines).how_it_ended());
         if let Some(why) = ended
             && let Some(told) = self.end_host(why)
         {
@@ -139,7 +168,7 @@ impl FarHosts {
         ring(&self.bell);
         let told = self.answer(arrival, link, name, window, other);
         if is_new {
-            self.ticket.came();
+            self.tell_entrance(Ticket::came);
         }
         told.filter(|told| self.is_news(told))
     }
@@ -169,7 +198,7 @@ impl FarHosts {
         if arrival.has_gone() {
             return None;
         }
-        let who = format!("{} ({})", arrival.host, arrival.from.ip());
+        let who = format!("{} ({})", arrival.host, arrival.from);
         let refuse = |arrival: Arrival, reason, number, text: &str, why: String| {
             arrival.refuse(reason, number, text);
             Some(Told::Refused(who.clone(), why))
@@ -220,9 +249,9 @@ impl FarHosts {
             self.tell();
             return None;
         };
-        let socket = channel.socket();
-        let served = served.until(move || has_gone(&socket));
-        let mut host = Host { name: who.clone(), sockets: Arc::default(), threads: Vec::new() };
+        let line = channel.line();
+        let served = served.until(move || line.has_gone());
+        let mut host = Host { name: who.clone(), lines: Arc::default(), threads: Vec::new() };
         let carries = host.carries(channel, &self.bell, |channel| serve(ChannelSide::new(channel, ""), served).0);
         self.host = Some(host);
         carries.then_some(Told::Attached(who))
@@ -244,8 +273,8 @@ impl FarHosts {
 
     /// Ends the host's connections, and what they do to the window.
     fn end_host(&mut self, why: String) -> Option<Told> {
-        let Host { name, sockets, threads } = self.host.take()?;
-        let why = locked(&sockets).end(why);
+        let Host { name, lines, threads } = self.host.take()?;
+        let why = locked(&lines).end(why);
         self.leaves(true);
         for thread in threads {
             // It has no more to say when it has panicked.
@@ -269,9 +298,9 @@ impl Host {
         bell: &Arc<OwnedFd>,
         carry: impl FnOnce(Channel) -> String + Send + 'static,
     ) -> bool {
-        let (sockets, bell) = (self.sockets.clone(), bell.clone());
-        locked(&sockets).open.push(channel.socket());
-        let mut end = Ends { sockets: sockets.clone(), bell: bell.clone(), why: "its thread has panicked".into() };
+        let (lines, bell) = (self.lines.clone(), bell.clone());
+        locked(&lines).open.push(channel.line());
+        let mut end = Ends { lines: lines.clone(), bell: bell.clone(), why: "its thread has panicked".into() };
         let work = move || {
             let end = &mut end;
             end.why = carry(channel);
@@ -279,7 +308,7 @@ impl Host {
         match thread("hamr-host", work) {
             Ok(thread) => self.threads.push(thread),
             Err(e) => {
-                locked(&sockets).end(format!("starting a thread for it: {e}"));
+                locked(&lines).end(format!("starting a thread for it: {e}"));
                 ring(&bell);
                 return false;
             }
@@ -290,14 +319,14 @@ impl Host {
 
 /// However a thread ends, so do both connections.
 struct Ends {
-    sockets: Arc<Mutex<Sockets>>,
+    lines: Arc<Mutex<Lines>>,
     bell: Arc<OwnedFd>,
     why: String,
 }
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        locked(&self.sockets).end(std::mem::take(&mut self.why));
+        locked(&self.lines).end(std::mem::take(&mut self.why));
         ring(&self.bell);
     }
 }

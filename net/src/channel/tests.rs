@@ -1,7 +1,10 @@
 use super::*;
 use crate::frame::Slot;
+use crate::socket::Bytes;
 use hamr_shared_abi::slot::{INLINE_WORDS, SECOND_WORDS};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::Pid;
+use std::io::{Read, Write};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -66,7 +69,8 @@ fn frames_come_out_whatever_they_come_in() {
 fn a_forked_process_does_not_write() {
     let (a, _b) = packets();
     let mut host = channel(a, End::Host);
-    host.io.process = Pid::INIT;
+    let Io::Secured(io) = &mut host.io else { panic!("expected a socket") };
+    io.process = Pid::INIT;
     host.push(&empty(1)).expect("it fits");
     assert_eq!(host.flush(), Err(Broken::Forked));
 }

@@ -182,11 +182,11 @@ fn a_transfer_has_its_callers_limit() {
 #[test]
 fn a_socket_that_is_shut_ends_the_transfer_of_another_thread() {
     let (mut transfers, _other) = pair();
-    let socket = transfers.channel().socket();
+    let line = transfers.channel().line();
     let begin = Instant::now();
     let waits = std::thread::spawn(move || transfers.get(HEAP, &mut [0; 100], Duration::from_secs(600)));
     std::thread::sleep(Duration::from_millis(20));
-    rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).expect("a socket");
+    line.end();
     assert_eq!(waits.join().expect("no panic"), Err(Broken::Closed));
     assert!(begin.elapsed() < LIMIT);
 }

@@ -183,8 +183,9 @@ fn carry([mut host, mut server]: [Channel; 2], harm: &Harm, mut numbers: Numbers
             to.flush()?;
         }
         if is_idle {
-            let ends = [(host.socket(), host.interest()), (server.socket(), server.interest())];
-            let mut fds = ends.each_ref().map(|(fd, flags)| PollFd::new(&**fd, *flags));
+            let ends = [(host.line(), host.interest()), (server.line(), server.interest())];
+            let mut fds =
+                ends.each_ref().map(|(line, flags)| PollFd::new(&**line.descriptor().expect("a socket"), *flags));
             let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
         }
     }

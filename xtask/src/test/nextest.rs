@@ -39,11 +39,16 @@ pub(crate) fn step(scope: &Scope) -> Outcome {
     if let Some(table) = matrix::table(&lines) {
         println!("{table}");
     }
-    let summary = lines.iter().rfind(|line| is_summary(line)).map(|line| line.trim().to_owned());
+    let (failed, summary) = summary(&lines);
     match result {
         Ok(()) => missing.unwrap_or_else(|| Outcome::Passed(summary.unwrap_or_default())),
-        Err(error) => Outcome::Failed(blame(&lines).or(summary).unwrap_or_else(|| error.to_string())),
+        Err(error) => Outcome::Failed(failed.or(summary).unwrap_or_else(|| error.to_string())),
     }
+}
+
+/// Which tests failed, in one line, and the runner's own summary.
+pub(crate) fn summary(lines: &[String]) -> (Option<String>, Option<String>) {
+    (blame(lines), lines.iter().rfind(|line| is_summary(line)).map(|line| line.trim().to_owned()))
 }
 
 /// Which tests run, in nextest's language; `None` for all.

@@ -2,7 +2,7 @@
 
 use super::changed::Looks;
 use super::{Outcome, Run, cargo, circles, layering, licences, nextest, unsafety};
-use crate::{guest, image, instructions, performance, setup, size};
+use crate::{guest, image, instructions, mpi, performance, setup, size};
 
 /// One step.
 pub(super) struct Step {
@@ -73,6 +73,7 @@ pub(super) const STEPS: &[Step] = &[
         guest::step(&r.metadata)
     }),
     suite("rdma", "stock RDMA tools run in a Linux guest", 60, RDMA, |r| guest::rdma::step(&r.metadata)),
+    suite("mpi", "devices over MPI, in jobs of mpirun", 220, Looks::Of(&["hamr", "hamr-tests"]), |_| mpi::step()),
     suite("doctests", "the examples in the documentation", 10, Looks::Packages(&[]), cargo::doctests),
     check("papers", "docs/papers.md says what the protocols take", 5, Looks::Of(&["hamr-tests", "hamr"]), |_| {
         Outcome::of(performance::paper::check())
