@@ -58,14 +58,14 @@ mod signals;
 mod top;
 
 pub use crate::io::note;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use call::{any_call, any_records};
 pub use failure::Failure;
 pub use format::{bytes, duration, number, one_line};
 #[cfg(feature = "device-logs")]
 pub use logs::Level;
 pub use progress::Progress;
-#[cfg(feature = "testing")]
-#[doc(hidden)]
-pub use call::{any_call, any_records};
 
 use crate::image::file_in;
 use crate::link::Protocol;

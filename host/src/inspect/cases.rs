@@ -27,20 +27,12 @@ fn image_of(window: &Window<Shared>) -> Vec<u8> {
 /// A window in use: offered, accepted, ready, one request in the hot slot of queue 1 and one
 /// answered in its ring.
 pub(super) fn used() -> Vec<u8> {
-    let plan =
-        Plan { streams: 2, ring: 4, tickets: 2, chunk: 64, heap: 4096, log: 128, trace: 128, ..Plan::default() };
+    let plan = Plan { streams: 2, ring: 4, tickets: 2, chunk: 64, heap: 4096, log: 128, trace: 128, ..Plan::default() };
     let layout = Layout::plan(&plan).expect("a sound plan");
     let link = Loopback::new(layout.heap(), Table::of_this_image());
     let window = link.window();
-    let offer = Offer {
-        features: 3,
-        required: 1,
-        fingerprint: 7,
-        pid: 42,
-        ..Offer::new(plan, NodeId(1))
-    };
-    let (handshake, layout) =
-        HostHandshake::offer(window, &offer, Epoch::FIRST).expect("it fits");
+    let offer = Offer { features: 3, required: 1, fingerprint: 7, pid: 42, ..Offer::new(plan, NodeId(1)) };
+    let (handshake, layout) = HostHandshake::offer(window, &offer, Epoch::FIRST).expect("it fits");
     for _ in 0..8 {
         link.wait(0);
     }
@@ -58,7 +50,6 @@ pub(super) fn used() -> Vec<u8> {
     bytes.resize(layout.window_len() as usize, 0);
     bytes
 }
-
 
 /// The report of any bytes, or of a window in use with bytes that are other ones: an offset of 16 bits and a byte for each.
 /// Its magic word stays in half of them, since without it a report is short.
