@@ -97,7 +97,9 @@ fn submit<H: Handler, R>(
 pub(super) fn enter<H: Handler>(stream: &impl Access, until: Option<Instant>) -> Result<SubmitterEpoch, SubmitError> {
     let follow = || {
         stream.with(|submitter, device| {
-            submitter.poll(device);
+            if !submitter.is_settled(device) {
+                submitter.poll(device);
+            }
             submitter.epoch()
         })
     };

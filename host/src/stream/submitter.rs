@@ -87,6 +87,16 @@ impl Submitter {
         self.calls.table.in_use()
     }
 
+    /// May a message go out at once, while nothing waits for its reply to be taken in: no uses, and no room?
+    pub(super) fn is_settled(&self, device: &Device) -> bool {
+        let Calls { end, table, .. } = &self.calls;
+        end.epoch().is(device.epoch.load(Ordering::Acquire))
+            && end.req.ring_has_room()
+            && table.has_room()
+            && !table.has_entries()
+            && !self.hot.is_abandoned
+    }
+
     /// Takes in every reply that is there, without waiting.
     pub(crate) fn poll(&mut self, device: &Device) {
         self.follow_epoch(device);
@@ -425,6 +435,12 @@ impl Submitter {
     #[inline(always)]
     pub(super) fn offload<H: Handler>(&mut self, device: &Device, call: &Short) -> Option<Name> {
         ring::offload::<H>(&mut self.calls, device, call)
+    }
+
+    /// See [`ring::offload_in_chunk`].
+    #[inline(always)]
+    pub(super) fn offload_in_chunk<H: Handler>(&mut self, device: &Device, arguments: &Encoded<'_>) -> Option<Name> {
+        ring::offload_in_chunk::<H>(&mut self.calls, device, arguments)
     }
 
     /// See [`ring::send`].

@@ -1,6 +1,6 @@
 //! The poller's part of tasks: it gives them slices, and looks at what they wait for.
 
-use super::super::dispatcher::{Dispatcher, Endpoint, spill_state};
+use super::super::dispatcher::{Dispatcher, spill_state};
 use super::super::handoff::LentControl;
 use super::super::long::load;
 use super::super::request::{Job, ReplyMode, parts, waiter};
@@ -28,7 +28,7 @@ use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::table::{TableHeader, TableRecord};
 use hamr_shared_abi::tasks::TasksLayout;
-use hamr_shared_abi::window::{Heap, OutOfWindow, Payload};
+use hamr_shared_abi::window::{Heap, OutOfWindow, Payload, Queue};
 
 /// So many times as long as the serve loop a task looks for a reply: also for one of a far host.
 #[cfg(feature = "world")]
@@ -315,9 +315,9 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 Err(Status::CANCELLED)
             } else if let Some((words, len)) = job.short_args() {
                 short.iter_mut().zip(words).for_each(|(to, from)| *to = *from);
-                Ok(Some(len))
+                Ok(Some(Payload::private(&mut short, len)))
             } else {
-                long_arguments(job, endpoint, heap, frame, &mut short).map(Some)
+                long_arguments(job, endpoint.responder.slots(), heap, frame, &mut short).map(Some)
             };
             if args.is_ok() && slot.coroutine.is_none() {
                 args = slot.open().and(args);
@@ -361,7 +361,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
                     frame: Frame::new(dispatcher.frame.scratch),
-                    args: args.map(|len| Arguments::new(Payload::private(&mut short, len))),
+                    args: args.map(Arguments::new),
                     start,
                     clock,
                     interrupted: slot.interrupted,
@@ -572,20 +572,19 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 }
 
-/// Brings arguments that lie elsewhere to `short`, or to scratch memory if they are longer. Returns their
-/// length.
+/// Arguments that lie elsewhere: see [`load`].
 #[cold]
 #[inline(never)]
-fn long_arguments<K, F: Order>(
+fn long_arguments<'p, K, F: Order>(
     job: &Job,
-    endpoint: &Endpoint<K, F>,
+    slots: &'p Queue<K, F>,
     heap: &Heap<K>,
     frame: &mut Frame<'_>,
-    short: &mut [u64; INLINE_WORDS],
-) -> Result<usize, Status> {
+    short: &'p mut [u64; INLINE_WORDS],
+) -> Result<Payload<'p>, Status> {
     // They had no fault when the call was taken.
     let args = parts(job.hdr, &job.words)?.args;
-    load(heap, frame, endpoint, job.found.slot, (&job.words, args), short)
+    load(heap, frame, slots, job.found.slot, (&job.words, args), short)
 }
 
 /// The task in this place is gone: its calls are cancelled, and the place is free when the host has
