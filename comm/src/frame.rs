@@ -138,7 +138,6 @@ impl<'s> Frame<'s> {
         }
         let mut from = self.decoder(args)?;
         let args = A::decode(&mut from);
-        // Not taken apart and put together, which would move a long value.
         if from.is_done() { args } else { Err(Malformed) }
     }
 

@@ -189,9 +189,7 @@ impl<'a> Decoder<'a> {
     /// The next `N` bytes.
     #[inline(always)]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let mut array = [0; N];
-        self.part(N)?.copy_to(&mut array);
-        Ok(array)
+        self.bytes.array().ok_or(Malformed)
     }
 
     /// The next `n` bytes.
@@ -324,10 +322,16 @@ macro_rules! scalars {
                 from: &mut Decoder<'_>,
             ) -> Result<heapless::Vec<Self, N>, Malformed> {
                 let bytes = from.part(len.checked_mul(size_of::<Self>()).ok_or(Malformed)?)?;
-                let mut values = heapless::Vec::new();
-                values.resize_default(len).map_err(|_| Malformed)?;
-                bytes.copy_to(bytemuck::cast_slice_mut(&mut values));
-                Ok(values)
+                if len > N {
+                    return Err(Malformed);
+                }
+                // Filled where it is returned: a long one is not moved.
+                let mut values = Ok(heapless::Vec::new());
+                if let Ok(values) = &mut values {
+                    let _ = values.resize_default(len);
+                    bytes.copy_to(bytemuck::cast_slice_mut(values));
+                }
+                values
             }
         }
     )*};

@@ -14,7 +14,7 @@ use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::slot::{INLINE_BYTES, RepHdr, ReqHdr, pair, pair_seq};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{Heap, LentHeap, Payload, Queue, Slot};
+use hamr_shared_abi::window::{Heap, Payload, Queue, Slot};
 
 /// Calls that wait for a task's place.
 #[cfg(feature = "tasks")]
@@ -95,21 +95,6 @@ impl Beside {
         match self {
             Self::Line => slots.hot_payload(hdr.args_len()),
             _ => slots.hot().payload(hdr.len()),
-        }
-    }
-
-    /// The arguments of a message in the hot slot with data, which is copied into the heap, or in a chunk. `None`: it
-    /// is malformed, or short.
-    #[inline(never)]
-    fn bring<'q, K, F: Order>(
-        self,
-        heap: &LentHeap<'_>,
-        slots: &'q Queue<K, F>,
-        args: Payload<'q>,
-    ) -> Option<Payload<'q>> {
-        match self {
-            Self::Chunk => in_chunk(slots, 0, slots.hot()),
-            _ => take_data(heap, slots).then_some(args),
         }
     }
 }
@@ -197,7 +182,12 @@ impl<K: Clone> Dispatcher<'_, K> {
             }
             let mut args = in_lines;
             if beside > Beside::Line {
-                let Some(there) = beside.bring(&cx.heap, hot.slots, args) else { return Stop::Other };
+                let there = match beside {
+                    Beside::Chunk => in_chunk(hot.slots, 0, hot.slot),
+                    _ => take_data(&cx.heap, hot.slots).then_some(args),
+                };
+                // Malformed, or short.
+                let Some(there) = there else { return Stop::Other };
                 args = there;
             }
             *left -= 1;

@@ -262,7 +262,7 @@ fn offload_long<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pe
         None => offload_encoded(stream, &arguments, CallOptions::default(), None),
     };
     drop(arguments);
-    // As above: a value that is returned already is not dropped where they panic.
+    // As above.
     drop(call);
     pending
 }
@@ -278,6 +278,7 @@ pub(crate) fn offload_with<H: Handler, S: StreamRef>(
     let arguments = Encoded::of(stream.device(), &call);
     let pending = offload_encoded(stream, &arguments, options, until);
     drop(arguments);
+    // As above: a value that is returned already is not dropped where they panic.
     drop(call);
     pending
 }

@@ -97,9 +97,7 @@ fn submit<H: Handler, R>(
 pub(super) fn enter<H: Handler>(stream: &impl Access, until: Option<Instant>) -> Result<SubmitterEpoch, SubmitError> {
     let follow = || {
         stream.with(|submitter, device| {
-            if !submitter.is_settled(device) {
-                submitter.poll(device);
-            }
+            submitter.poll(device);
             submitter.epoch()
         })
     };

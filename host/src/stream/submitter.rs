@@ -87,16 +87,6 @@ impl Submitter {
         self.calls.table.in_use()
     }
 
-    /// May a message go out at once, while nothing waits for its reply to be taken in: no uses, and no room?
-    pub(super) fn is_settled(&self, device: &Device) -> bool {
-        let Calls { end, table, .. } = &self.calls;
-        end.epoch().is(device.epoch.load(Ordering::Acquire))
-            && end.req.ring_has_room()
-            && table.has_room()
-            && !table.has_entries()
-            && !self.hot.is_abandoned
-    }
-
     /// Takes in every reply that is there, without waiting.
     pub(crate) fn poll(&mut self, device: &Device) {
         self.follow_epoch(device);

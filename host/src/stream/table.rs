@@ -112,11 +112,6 @@ impl PendingTable {
         self.in_use < self.limit
     }
 
-    /// Has a call an entry?
-    pub(super) fn has_entries(&self) -> bool {
-        self.free.len() < self.entries.len()
-    }
-
     /// There is one more call, without an entry.
     #[inline(always)]
     pub(super) fn count(&mut self) {

@@ -152,13 +152,30 @@ impl<'q> Unread<'q> {
         Some(front)
     }
 
+    /// Copies `N` off the front, if there are.
+    #[inline(always)]
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (front, mut array) = (self.split_front(N)?, [0; N]);
+        front.copy(&mut array);
+        // Others are in registers.
+        if N > size_of::<u128>() {
+            compiler_fence(Ordering::Acquire);
+        }
+        Some(array)
+    }
+
     /// Copies them to `to`, or as many as that has room for.
     #[inline(always)]
     pub fn copy_to(self, to: &mut [u8]) {
-        // SAFETY: there are `len` readable bytes, and to.len() writable ones, which are private: the two do not overlap.
-        unsafe { core::ptr::copy_nonoverlapping(self.at.as_ptr(), to.as_mut_ptr(), self.len.min(to.len())) };
+        self.copy(to);
         // The compiler does not read them again in place of the copy.
         compiler_fence(Ordering::Acquire);
+    }
+
+    #[inline(always)]
+    fn copy(self, to: &mut [u8]) {
+        // SAFETY: there are `len` readable bytes, and to.len() writable ones, which are private: the two do not overlap.
+        unsafe { core::ptr::copy_nonoverlapping(self.at.as_ptr(), to.as_mut_ptr(), self.len.min(to.len())) };
     }
 
     /// Where they are, if they are private.

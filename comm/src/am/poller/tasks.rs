@@ -304,6 +304,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let (found, ext, start) = (job.next_reply, job.ext(), job.start);
         let cancel = endpoint.responder.slot(job.found.slot).req_hdr_word();
         let mut short = [0; INLINE_WORDS];
+        let (mut line, mut elsewhere) = (None, None);
         let mut args = Ok(None);
         let is_first = !slot.has_begun();
         if is_first {
@@ -315,9 +316,11 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 Err(Status::CANCELLED)
             } else if let Some((words, len)) = job.short_args() {
                 short.iter_mut().zip(words).for_each(|(to, from)| *to = *from);
-                Ok(Some(Payload::private(&mut short, len)))
+                Ok(Some(len))
             } else {
-                long_arguments(job, endpoint.responder.slots(), heap, frame, &mut short).map(Some)
+                let line = line.insert([0; INLINE_WORDS]);
+                let payload = long_arguments(job, endpoint.responder.slots(), heap, frame, line);
+                payload.map(|payload| Some(elsewhere.insert(payload).len()))
             };
             if args.is_ok() && slot.coroutine.is_none() {
                 args = slot.open().and(args);
@@ -361,7 +364,8 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
                     frame: Frame::new(dispatcher.frame.scratch),
-                    args: args.map(Arguments::new),
+                    args: args
+                        .map(|len| Arguments::new(elsewhere.unwrap_or_else(|| Payload::private(&mut short, len)))),
                     start,
                     clock,
                     interrupted: slot.interrupted,

@@ -58,7 +58,8 @@ impl Bench {
         // SAFETY: the tests poll in their own thread, and a view ends with its handler.
         let (host, device) = unsafe { Window::private_pair(len) }.expect("memory");
         let (_, layout) = HostHandshake::offer(&host, &offer, Epoch::FIRST).expect("long enough");
-        let table = Table::of(vec![&PING, &AGAIN, &AGAIN_IN_RING, &COPIES_3, &COPIES_8, &COPIES_9, &SUMS, &SUMS_OF_TEXT]);
+        let table =
+            Table::of(vec![&PING, &AGAIN, &AGAIN_IN_RING, &COPIES_3, &COPIES_8, &COPIES_9, &SUMS, &SUMS_OF_TEXT]);
         let accepted =
             Accepted { layout, node: NodeId(1), epoch: Epoch::FIRST, features: 0, idle_policy: IdlePolicy::default() };
         let poller = Poller::new(device, &accepted, table, vec![0; MAX_MESSAGE].leak());
@@ -386,7 +387,11 @@ fn sums_in_chunk(bench: &mut Bench, (key, in_ring): (HandlerKey, bool), says: u3
     let reply = if in_ring { end.ring_reply(x) } else { end.hot_reply() }.expect("it was served");
     let line = if in_ring { end.slots().ring(x as u32) } else { end.slots().hot() };
     line.read_reply(&mut words);
-    if in_ring { end.release_oldest() } else { end.release_hot() }
+    if in_ring {
+        end.release_oldest()
+    } else {
+        end.release_hot()
+    }
     (reply.status(), if reply.len() == 8 { words[0] } else { 0 })
 }
 
