@@ -1,6 +1,6 @@
 //! The poller's part of tasks: it gives them slices, and looks at what they wait for.
 
-use super::super::dispatcher::{Dispatcher, spill_state};
+use super::super::dispatcher::{Dispatcher, Endpoint, spill_state};
 use super::super::handoff::LentControl;
 use super::super::long::load;
 use super::super::request::{Job, ReplyMode, parts, waiter};
@@ -28,7 +28,7 @@ use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
 use hamr_shared_abi::table::{TableHeader, TableRecord};
 use hamr_shared_abi::tasks::TasksLayout;
-use hamr_shared_abi::window::{Heap, OutOfWindow, Payload, Queue};
+use hamr_shared_abi::window::{Heap, OutOfWindow, Payload};
 
 /// So many times as long as the serve loop a task looks for a reply: also for one of a far host.
 #[cfg(feature = "world")]
@@ -304,7 +304,6 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
         let (found, ext, start) = (job.next_reply, job.ext(), job.start);
         let cancel = endpoint.responder.slot(job.found.slot).req_hdr_word();
         let mut short = [0; INLINE_WORDS];
-        let (mut line, mut elsewhere) = (None, None);
         let mut args = Ok(None);
         let is_first = !slot.has_begun();
         if is_first {
@@ -318,9 +317,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 short.iter_mut().zip(words).for_each(|(to, from)| *to = *from);
                 Ok(Some(len))
             } else {
-                let line = line.insert([0; INLINE_WORDS]);
-                let payload = long_arguments(job, endpoint.responder.slots(), heap, frame, line);
-                payload.map(|payload| Some(elsewhere.insert(payload).len()))
+                long_arguments(job, endpoint, heap, frame, &mut short).map(Some)
             };
             if args.is_ok() && slot.coroutine.is_none() {
                 args = slot.open().and(args);
@@ -364,8 +361,7 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
                 let mut slice = Slice {
                     cx: Context::of_call(dispatcher.heap.lend(), cancel, state),
                     frame: Frame::new(dispatcher.frame.scratch),
-                    args: args
-                        .map(|len| Arguments::new(elsewhere.unwrap_or_else(|| Payload::private(&mut short, len)))),
+                    args: args.map(|len| Arguments::new(Payload::private(&mut short, len))),
                     start,
                     clock,
                     interrupted: slot.interrupted,
@@ -576,19 +572,25 @@ impl<'s, K: Clone, F: Order> Poller<'s, K, F> {
     }
 }
 
-/// Arguments that lie elsewhere: see [`load`].
+/// Brings arguments that lie elsewhere to `short`, or to scratch memory if they are longer. Returns their
+/// length.
 #[cold]
 #[inline(never)]
-fn long_arguments<'p, K, F: Order>(
+fn long_arguments<K, F: Order>(
     job: &Job,
-    slots: &'p Queue<K, F>,
+    endpoint: &Endpoint<K, F>,
     heap: &Heap<K>,
     frame: &mut Frame<'_>,
-    short: &'p mut [u64; INLINE_WORDS],
-) -> Result<Payload<'p>, Status> {
+    short: &mut [u64; INLINE_WORDS],
+) -> Result<usize, Status> {
     // They had no fault when the call was taken.
     let args = parts(job.hdr, &job.words)?.args;
-    load(heap, frame, slots, job.found.slot, (&job.words, args), short)
+    let payload = load(heap, frame, endpoint.responder.slots(), job.found.slot, (&job.words, args), short)?;
+    let len = payload.len();
+    if let Some(chunk) = payload.in_chunk() {
+        chunk.copy_to(frame.scratch.get_mut(..len).ok_or(Status::BAD_REQUEST)?);
+    }
+    Ok(len)
 }
 
 /// The task in this place is gone: its calls are cancelled, and the place is free when the host has
