@@ -126,48 +126,35 @@ impl<'s> Frame<'s> {
         }
         if let Some(n) = A::SIZE
             && n <= TWO_LINE_BYTES
+            && args.payload.is_two_lines_of(n)
         {
-            if args.payload.len() != n {
-                return Err(Malformed);
-            }
             // As above.
-            let words = if args.payload.has_second_line() {
-                let mut words = [0; TWO_LINE_WORDS];
-                let (first, second) = words.split_at_mut(INLINE_WORDS);
-                args.payload.read(first);
-                args.payload.read_second(second.split_at_mut((n - INLINE_BYTES).div_ceil(8)).0);
-                words
-            } else {
-                self.scratch_words()?
-            };
+            let mut words = [0; TWO_LINE_WORDS];
+            let (first, second) = words.split_at_mut(INLINE_WORDS);
+            args.payload.read(first);
+            args.payload.read_second(second.split_at_mut((n - INLINE_BYTES).div_ceil(8)).0);
             let bytes: &[u8; TWO_LINE_BYTES] = bytemuck::must_cast_ref(&words);
             return A::decode(&mut Decoder::new(bytes.split_at(n).0));
         }
-        let mut from = Decoder::new(self.argument_bytes(args)?);
-        let args = A::decode(&mut from)?;
-        if from.is_done() { Ok(args) } else { Err(Malformed) }
+        let mut from = self.decoder(args)?;
+        let args = A::decode(&mut from);
+        if from.is_done() { args } else { Err(Malformed) }
     }
 
-    /// The front of scratch memory.
-    #[cold]
+    /// Arguments that are read from where they are, or from a copy where they are words of a slot.
     #[inline(never)]
-    fn scratch_words(&self) -> Result<[u64; TWO_LINE_WORDS], Malformed> {
-        let mut words = [0; TWO_LINE_WORDS];
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-        bytes.copy_from_slice(self.scratch.get(..TWO_LINE_BYTES).ok_or(Malformed)?);
-        Ok(words)
-    }
-
-    #[inline(never)]
-    pub(crate) fn argument_bytes(&mut self, args: Arguments<'_>) -> Result<&[u8], Malformed> {
+    fn decoder<'f>(&'f mut self, args: Arguments<'f>) -> Result<Decoder<'f>, Malformed> {
         let len = args.payload.len();
+        if let Some(chunk) = args.payload.in_chunk() {
+            return Ok(Decoder::of_message(chunk, self.scratch.get_mut(..len).ok_or(Malformed)?));
+        }
         if len > INLINE_BYTES && !args.payload.has_second_line() {
-            return self.scratch.get(..len).ok_or(Malformed);
+            return self.scratch.get(..len).map(Decoder::new).ok_or(Malformed);
         }
         let (first, second) = self.args.split_at_mut(INLINE_WORDS);
         args.payload.read(first);
         args.payload.read_second(second);
-        bytemuck::cast_slice(&self.args).get(..len).ok_or(Malformed)
+        bytemuck::cast_slice(&self.args).get(..len).map(Decoder::new).ok_or(Malformed)
     }
 
     /// Arguments of whole words, which the caller may overwrite, with as many words behind them as a line
@@ -177,12 +164,17 @@ impl<'s> Frame<'s> {
         let len = args.payload.len();
         let skip = self.scratch.as_ptr().align_offset(align_of::<u64>());
         let end = skip.checked_add(len + INLINE_BYTES).filter(|end| *end <= self.scratch.len())?;
-        let is_in_line = len <= INLINE_BYTES || args.payload.has_second_line();
-        if !is_in_line && skip != 0 {
+        let chunk = args.payload.in_chunk();
+        let is_in_line = chunk.is_none() && (len <= INLINE_BYTES || args.payload.has_second_line());
+        if chunk.is_none() && !is_in_line && skip != 0 {
             self.scratch.copy_within(..len, skip);
         }
         let (front, room) = self.scratch.split_at_mut_checked(end)?;
-        let words = bytemuck::try_cast_slice_mut(front.get_mut(skip..)?).ok()?;
+        let front = front.get_mut(skip..)?;
+        if let Some(chunk) = chunk {
+            chunk.copy_to(front);
+        }
+        let words = bytemuck::try_cast_slice_mut(front).ok()?;
         if is_in_line {
             args.payload.read(words);
             args.payload.read_second(words.get_mut(INLINE_WORDS..)?);

@@ -9,6 +9,7 @@
 use bytemuck::Pod;
 use hamr_shared_abi::buffer::WireBuffer;
 use hamr_shared_abi::table::{hash, hash_join};
+use hamr_shared_abi::window::Unread;
 
 #[cfg(feature = "postcard")]
 mod bounded;
@@ -163,9 +164,12 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Takes bytes off the front of a slice.
+/// Takes bytes off the front of a message, each once: a chunk's are copied where the value wants them, while a peer may
+/// change them.
 pub struct Decoder<'a> {
-    rest: &'a [u8],
+    bytes: Unread<'a>,
+    /// For bytes of a chunk that are asked for by reference.
+    room: &'a mut [u8],
     refused: Option<&'static str>,
 }
 
@@ -173,27 +177,42 @@ impl<'a> Decoder<'a> {
     /// Over a private copy of the bytes.
     #[inline(always)]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, refused: None }
+        Self::of_message(Unread::private(bytes), &mut [])
+    }
+
+    /// Over bytes of a chunk, of which `room` has room for all; or over private ones.
+    #[inline(always)]
+    pub(crate) fn of_message(bytes: Unread<'a>, room: &'a mut [u8]) -> Self {
+        Self { bytes, room, refused: None }
     }
 
     /// The next `N` bytes.
     #[inline(always)]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed)?;
-        self.rest = rest;
-        Ok(*head)
+        self.bytes.array().ok_or(Malformed)
     }
 
     /// The next `n` bytes.
     pub fn slice(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
-        let (head, rest) = self.rest.split_at_checked(n).ok_or(Malformed)?;
-        self.rest = rest;
-        Ok(head)
+        let part = self.part(n)?;
+        if let Some(bytes) = part.as_private() {
+            return Ok(bytes);
+        }
+        let (to, room) = core::mem::take(&mut self.room).split_at_mut_checked(n).ok_or(Malformed)?;
+        self.room = room;
+        part.copy_to(to);
+        Ok(to)
+    }
+
+    /// The next `n` bytes, to be copied.
+    #[inline(always)]
+    pub(crate) fn part(&mut self, n: usize) -> Result<Unread<'a>, Malformed> {
+        self.bytes.split_front(n).ok_or(Malformed)
     }
 
     /// All bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
-        core::mem::take(&mut self.rest)
+        self.slice(self.bytes.len()).unwrap_or_default()
     }
 
     /// Why a value was refused, where more is known than that it does not decode.
@@ -204,7 +223,7 @@ impl<'a> Decoder<'a> {
     /// Are no bytes left?
     #[inline(always)]
     pub fn is_done(&self) -> bool {
-        self.rest.is_empty()
+        self.bytes.is_empty()
     }
 }
 
@@ -302,11 +321,17 @@ macro_rules! scalars {
                 len: usize,
                 from: &mut Decoder<'_>,
             ) -> Result<heapless::Vec<Self, N>, Malformed> {
-                let bytes = from.slice(len.checked_mul(size_of::<Self>()).ok_or(Malformed)?)?;
-                let mut values = heapless::Vec::new();
-                values.resize_default(len).map_err(|_| Malformed)?;
-                bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
-                Ok(values)
+                let bytes = from.part(len.checked_mul(size_of::<Self>()).ok_or(Malformed)?)?;
+                if len > N {
+                    return Err(Malformed);
+                }
+                // Filled where it is returned: a long one is not moved.
+                let mut values = Ok(heapless::Vec::new());
+                if let Ok(values) = &mut values {
+                    let _ = values.resize_default(len);
+                    bytes.copy_to(bytemuck::cast_slice_mut(values));
+                }
+                values
             }
         }
     )*};
@@ -492,8 +517,9 @@ impl<T: Pod> Migratable for Bits<T> {
     }
     #[inline(always)]
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let bytes = from.slice(size_of::<T>())?;
-        Ok(Self(bytemuck::try_pod_read_unaligned(bytes).map_err(|_| Malformed)?))
+        let mut value = T::zeroed();
+        from.part(size_of::<T>())?.copy_to(bytemuck::bytes_of_mut(&mut value));
+        Ok(Self(value))
     }
 }
 

@@ -184,6 +184,12 @@ impl ReqHdr {
         self.0 >> PLACE_SHIFT == 0
     }
 
+    /// True when it is such a call but for its arguments, which are in a chunk.
+    #[inline(always)]
+    pub const fn is_in_chunk_alone(self) -> bool {
+        self.0 >> PLACE_SHIFT == 1
+    }
+
     /// A call of a task with inline arguments, and nothing beside EXT.
     #[inline(always)]
     pub const fn is_short_task(self) -> bool {

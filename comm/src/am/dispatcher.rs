@@ -14,13 +14,15 @@ use hamr_shared_abi::ids::NodeId;
 use hamr_shared_abi::slot::{INLINE_BYTES, RepHdr, ReqHdr, pair, pair_seq};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{Heap, Payload, Queue};
+use hamr_shared_abi::window::{Heap, Payload, Queue, Slot};
 
 /// Calls that wait for a task's place.
 #[cfg(feature = "tasks")]
 const BACKLOG: usize = 16;
 /// Messages per stream and round (rule 9): one busy stream does not starve the others.
 pub(super) const BATCH: u32 = 16;
+/// Images, which are small, check each message with a chunk.
+const KNOWS_CHUNKS: bool = cfg!(not(hamr_bare));
 
 pub(super) struct Endpoint<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
@@ -29,13 +31,21 @@ pub(super) struct Endpoint<K, F> {
     /// 1 + the slot in which the next reply to an ordered task of this stream comes: until its last the
     /// stream waits (rule 6). Zero: there is none.
     pub(super) blocked_by: u32,
-    /// The last message that was plain or in two lines.
+    /// The last message that was plain, in two lines, or with arguments in a chunk and nothing else.
     pub(super) known: Known,
 }
 
 impl<K, F> Endpoint<K, F> {
     pub(super) fn new(responder: Responder<Queue<K, F>>, queue: u32) -> Self {
         Self { responder, queue, blocked_by: 0, known: Known::NONE }
+    }
+
+    /// A message with this header and handler was checked.
+    pub(super) fn know_chunk(&mut self, hdr: ReqHdr, run: Thunk) {
+        let hdr = ReqHdr(hdr.0 & !ReqHdr::ONE_WAY);
+        if KNOWS_CHUNKS && hdr.is_in_chunk_alone() {
+            self.known = Known { hdr, run, beside: Beside::Chunk };
+        }
     }
 }
 
@@ -65,34 +75,46 @@ pub(super) struct Known {
     /// Its header, without ONE_WAY.
     pub(super) hdr: ReqHdr,
     pub(super) run: Thunk,
-    pub(super) second: Second,
+    pub(super) beside: Beside,
 }
 
-/// What the second line of a message has.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Second {
+/// What a message has beside its slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub(super) enum Beside {
     Nothing,
-    /// The rest of the arguments (place 3).
-    Arguments,
-    /// Data for the heap (PUT).
+    /// The rest of the arguments in a second line (place 3).
+    Line,
+    /// Data for the heap in a second line (PUT).
     Data,
+    /// The arguments in a chunk.
+    Chunk,
 }
 
-impl Second {
-    /// Where the arguments of a message with this header in the hot slot are.
+impl Beside {
+    /// Where the arguments of a message with this header in the hot slot are, if not in a chunk.
     #[inline(always)]
     pub(super) fn payload<K, F: Order>(self, slots: &Queue<K, F>, hdr: ReqHdr) -> Payload<'_> {
         match self {
-            Self::Arguments => slots.hot_payload(hdr.args_len()),
-            Self::Nothing | Self::Data => slots.hot().payload(hdr.len()),
+            Self::Line => slots.hot_payload(hdr.args_len()),
+            _ => slots.hot().payload(hdr.len()),
         }
     }
+}
+
+/// The arguments of a message in `slot`, of this number, whose header says that they are in its chunk. `None`: they are
+/// not, or are short.
+#[inline(always)]
+fn in_chunk<'q, K, F: Order>(slots: &'q Queue<K, F>, number: u32, slot: Slot<'q, F>) -> Option<Payload<'q>> {
+    let mut words = [0; 2];
+    slot.read_request(&mut words);
+    let len = usize::try_from(words[1]).ok().filter(|len| *len > INLINE_BYTES)?;
+    slots.chunk_payload(number, len)
 }
 
 impl Known {
     /// Before the first message: a header that no peer may send, and what it gets.
     const NONE: Self =
-        Self { hdr: ReqHdr(u32::MAX), run: |_, frame, _| frame.status(Status::BAD_REQUEST), second: Second::Nothing };
+        Self { hdr: ReqHdr(u32::MAX), run: |_, frame, _| frame.status(Status::BAD_REQUEST), beside: Beside::Nothing };
 }
 
 /// Why [`Dispatcher::serve_lone`] returned.
@@ -147,11 +169,11 @@ impl<K: Clone> Dispatcher<'_, K> {
         polls: u32,
         most_polls: u32,
     ) -> Stop {
-        let (Known { hdr, run, second }, queue, all) = (endpoint.known, endpoint.queue, *left);
+        let (Known { hdr, run, beside }, queue, all) = (endpoint.known, endpoint.queue, *left);
         let (hot, next) = endpoint.responder.hot_slot();
         let mut cx = Context::of_call(self.heap.lend(), hot.slot.req_hdr_word(), CallState::new(self.node, 0));
         let mut expected = pair(hdr.0, *next);
-        let args = second.payload(hot.slots, hdr);
+        let in_lines = beside.payload(hot.slots, hdr);
         while *left != 0 {
             // R1 with the header: one comparison says that a message is there, and which.
             if hot.slot.req_pair() != expected {
@@ -160,15 +182,21 @@ impl<K: Clone> Dispatcher<'_, K> {
                     return if pair_seq(found) == pair_seq(expected) { Stop::Other } else { Stop::Idle };
                 }
             }
+            let mut args = in_lines;
+            if beside > Beside::Line {
+                let there = match beside {
+                    Beside::Chunk if KNOWS_CHUNKS => in_chunk(hot.slots, 0, hot.slot),
+                    _ => take_data(&cx.heap, hot.slots).then_some(args),
+                };
+                // Malformed, or short.
+                let Some(there) = there else { return Stop::Other };
+                args = there;
+            }
             *left -= 1;
             let seq = pair_seq(expected);
             *next = Responder::<Queue<K, F>>::after(seq);
             expected = pair(hdr.0, *next);
             spill_state(next);
-            if second == Second::Data && !take_data(&cx.heap, hot.slots) {
-                hot.slot.publish_reply(RepHdr::inline(Status::BAD_REQUEST, 0).0, seq);
-                continue;
-            }
             self.activity.begin(queue, Found { slot: 0, seq });
             let reply = run(&mut cx, &mut self.frame, Arguments::new(args));
             let is_short = reply.is_short();
@@ -192,20 +220,24 @@ impl<K: Clone> Dispatcher<'_, K> {
         let slot = endpoint.responder.slot(found.slot);
         let hdr = ReqHdr(slot.req_hdr());
         let two_way = ReqHdr(hdr.0 & !ReqHdr::ONE_WAY);
+        let mut args = slot.payload(hdr.len());
         if two_way != endpoint.known.hdr || !two_way.is_plain() {
-            if !two_way.is_plain() || hdr.len() > INLINE_BYTES {
+            let is_in_chunk = KNOWS_CHUNKS && two_way == endpoint.known.hdr && endpoint.known.beside == Beside::Chunk;
+            if is_in_chunk && let Some(chunk) = in_chunk(endpoint.responder.slots(), found.slot, slot) {
+                args = chunk;
+            } else if !two_way.is_plain() || hdr.len() > INLINE_BYTES {
                 return self.serve_long(endpoint, found, hdr);
-            }
-            let Some(entry) = self.table.get(hdr.key().0 as usize) else {
+            } else if let Some(entry) = self.table.get(hdr.key().0 as usize) {
+                endpoint.known = Known { hdr: two_way, run: entry.run, beside: Beside::Nothing };
+                spill_state(&mut endpoint.known);
+            } else {
                 // A handler of a module, or none.
                 return self.serve_long(endpoint, found, hdr);
-            };
-            endpoint.known = Known { hdr: two_way, run: entry.run, second: Second::Nothing };
-            spill_state(&mut endpoint.known);
+            }
         }
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, 0));
-        let reply = (endpoint.known.run)(&mut cx, &mut self.frame, Arguments::new(slot.payload(hdr.len())));
+        let reply = (endpoint.known.run)(&mut cx, &mut self.frame, Arguments::new(args));
         let (one_way, effects) = (hdr.has(ReqHdr::ONE_WAY), cx.effects());
         if !reply.is_short() || !effects.is_empty() {
             let reply_mode = ReplyMode { one_way, ..ReplyMode::TWO_WAY };

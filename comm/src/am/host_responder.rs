@@ -3,7 +3,8 @@
 //! It is a [`Responder`] with the device as the peer: whatever the bytes are, each message gets one
 //! reply.
 
-use super::request::{Args, Parts, parts};
+use super::long::in_slot;
+use super::request::{Parts, parts};
 use super::{Expected, Found, QueueEnd, Responder, SlotAccess};
 use crate::frame::{Arguments, Frame, Reply};
 use crate::handler::Entry;
@@ -72,13 +73,19 @@ impl<K: Clone> HostResponder<K> {
         let found = self.responder.next(true)?;
         let slot = self.responder.slot(found.slot);
         let mut frame = Frame::new(&mut self.scratch);
-        Some(match start(&self.responder, found, table, &mut frame) {
+        let (mut short, mut line) = ([0; INLINE_WORDS], [0; INLINE_WORDS]);
+        Some(match start(&self.responder, found, table, &mut short) {
             Err(status) => HostReply { found, hdr: RepHdr::inline(status, 0), words: [0; INLINE_WORDS], long: 0 },
-            Ok((entry, hdr, parts, mut short, len)) => {
+            Ok((entry, hdr, parts, args)) => {
                 let Ext { deadline_us, .. } = parts.ext;
                 let info = HostCallInfo { deadline_us: deadline_us & !Ext::ENFORCED, cancel: slot.req_hdr_word() };
-                let args = Arguments::new(Payload::private(&mut short, len));
-                let (reply, cancelled) = run(entry, info, &mut frame, args);
+                // The chunk is another epoch's when this one ends, which a body may outlive.
+                let args = args.in_chunk().map_or(args, |chunk| {
+                    let len = chunk.len();
+                    chunk.copy_to(frame.scratch);
+                    Payload::private(&mut line, len)
+                });
+                let (reply, cancelled) = run(entry, info, &mut frame, Arguments::new(args));
                 let one_way = hdr.has(ReqHdr::ONE_WAY);
                 let chunk = self.responder.slots().rep_chunk_len();
                 let (hdr, words, long) = place(chunk, one_way, reply, cancelled, &frame);
@@ -121,15 +128,15 @@ impl<K: Clone> QueueEnd for HostResponder<K> {
     }
 }
 
-type Start = (&'static Entry, ReqHdr, Parts, [u64; INLINE_WORDS], usize);
+type Start<'p> = (&'static Entry, ReqHdr, Parts, Payload<'p>);
 
-/// Copies a message and its arguments out, and finds its handler. The error is its reply.
-fn start<K: Clone>(
-    responder: &Responder<Queue<K>>,
+/// Copies a message out, but for long arguments, and finds its handler. The error is its reply.
+fn start<'p, K: Clone>(
+    responder: &'p Responder<Queue<K>>,
     found: Found,
     table: Table,
-    frame: &mut Frame<'_>,
-) -> Result<Start, Status> {
+    short: &'p mut [u64; INLINE_WORDS],
+) -> Result<Start<'p>, Status> {
     let bad = Status::BAD_REQUEST;
     let slot = responder.slot(found.slot);
     let hdr = ReqHdr(slot.req_hdr());
@@ -143,23 +150,8 @@ fn start<K: Clone>(
         return Err(Status::CANCELLED);
     }
     let entry = table.get(usize::from(hdr.key().0)).ok_or(Status::NO_HANDLER)?;
-    let mut short = [0; INLINE_WORDS];
-    let len = match parts.args {
-        Args::Inline { start, end } => {
-            // Parts are whole words; the bytes behind the last one are not decoded.
-            let from = words.get(start as usize / 8..).ok_or(bad)?;
-            short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            end.checked_sub(start).ok_or(bad)? as usize
-        }
-        Args::Chunk { len } => {
-            let bytes: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(&mut short);
-            let room = if len <= INLINE_BYTES { bytes.get_mut(..len) } else { frame.scratch.get_mut(..len) };
-            responder.slots().read_request_chunk(found.slot, room.ok_or(bad)?).ok_or(bad)?;
-            len
-        }
-        Args::Buffer { .. } => return Err(bad),
-    };
-    Ok((entry, hdr, parts, short, len))
+    let args = in_slot(responder.slots(), found.slot, (&words, parts.args), short)?;
+    Ok((entry, hdr, parts, args))
 }
 
 /// Finds the place for a result: inline, the reply chunk, or RESULT_TOO_LONG with the length needed.

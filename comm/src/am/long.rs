@@ -18,7 +18,7 @@ use hamr_shared_abi::ids::HandlerKey;
 use hamr_shared_abi::slot::{Ext, INLINE_BYTES, INLINE_WORDS, RepHdr, ReqHdr};
 use hamr_shared_abi::status::Status;
 use hamr_shared_abi::sync::Order;
-use hamr_shared_abi::window::{Heap, Payload};
+use hamr_shared_abi::window::{Heap, Payload, Queue};
 
 impl<K: Clone> Dispatcher<'_, K> {
     /// Serves a message with flags, long arguments, or a malformed header.
@@ -43,6 +43,9 @@ impl<K: Clone> Dispatcher<'_, K> {
         if hdr.has(ReqHdr::TICKET) {
             return self.take(endpoint, found, hdr);
         }
+        if let Some(entry) = self.table.get(hdr.key().0 as usize) {
+            endpoint.know_chunk(hdr, entry.run);
+        }
         spill_state(endpoint);
         match self.run(endpoint, found, hdr, parts.args, parts.ext) {
             Ok((reply, effects)) => self.finish(endpoint, found, parts.reply_mode, reply, effects),
@@ -62,13 +65,14 @@ impl<K: Clone> Dispatcher<'_, K> {
         let handler = Callee::of(self.table, hdr.key()).ok_or(Status::NO_HANDLER)?;
         let mut short = [0; INLINE_WORDS];
         let words = self.frame.words;
-        let len = load(&self.heap, &mut self.frame, endpoint, found.slot, (&words, args), &mut short)?;
+        let slots = endpoint.responder.slots();
+        let args = load(&self.heap, &mut self.frame, slots, found.slot, (&words, args), &mut short)?;
         let slot = endpoint.responder.slot(found.slot);
         let Ext { deadline_us, .. } = ext;
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
         self.activity.begin(endpoint.queue, found);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, ext.micros()));
-        let reply = handler.run(&mut cx, &mut self.frame, Arguments::new(Payload::private(&mut short, len)));
+        let reply = handler.run(&mut cx, &mut self.frame, Arguments::new(args));
         Ok((reply, cx.effects()))
     }
 
@@ -288,37 +292,52 @@ impl Callee {
     }
 }
 
-/// Copies the arguments to the front of `short`, or of scratch memory if they are too long: the one
-/// copy that is decoded (rule 5). `words` are the request's payload. Returns their length.
+/// The arguments: long ones in a chunk, which are read from there once (rule 5), or a private copy at the front of `short`,
+/// or of scratch memory. `words` are the request's payload.
 // Not inlined: an image has it once, and the code that runs tasks has only the call.
 #[inline(never)]
-pub(super) fn load<K, F: Order>(
+pub(super) fn load<'p, K, F: Order>(
     heap: &Heap<K>,
     frame: &mut Frame<'_>,
-    endpoint: &Endpoint<K, F>,
+    slots: &'p Queue<K, F>,
     slot: u32,
     (words, args): (&[u64; INLINE_WORDS], Args),
-    short: &mut [u64; INLINE_WORDS],
-) -> Result<usize, Status> {
+    short: &'p mut [u64; INLINE_WORDS],
+) -> Result<Payload<'p>, Status> {
+    let Args::Buffer { at } = args else { return in_slot(slots, slot, (words, args), short) };
+    let bad = Status::BAD_REQUEST;
+    let len = usize::try_from(at.len).map_err(|_| bad)?;
+    let line: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
+    let room = if len <= INLINE_BYTES { line.get_mut(..len) } else { frame.scratch.get_mut(..len) };
+    heap.read_bytes(at.off, room.ok_or(bad)?).map_err(|_| bad)?;
+    Ok(Payload::private(short, len))
+}
+
+/// [`load`] of arguments that are in no buffer.
+#[inline(always)]
+pub(super) fn in_slot<'p, K, F: Order>(
+    slots: &'p Queue<K, F>,
+    slot: u32,
+    (words, args): (&[u64; INLINE_WORDS], Args),
+    short: &'p mut [u64; INLINE_WORDS],
+) -> Result<Payload<'p>, Status> {
     let bad = Status::BAD_REQUEST;
     let len = match args {
         Args::Inline { start, end } => {
             // Parts are whole words; the bytes behind the last one are not decoded.
             let from = words.get(start as usize / 8..).ok_or(bad)?;
             short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            return end.checked_sub(start).map(|len| len as usize).ok_or(bad);
+            end.checked_sub(start).ok_or(bad)? as usize
         }
-        Args::Chunk { len } => len,
-        Args::Buffer { at } => usize::try_from(at.len).map_err(|_| bad)?,
+        Args::Chunk { len } if len > INLINE_BYTES => return slots.chunk_payload(slot, len).ok_or(bad),
+        Args::Chunk { len } => {
+            let line: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
+            slots.read_request_chunk(slot, line.get_mut(..len).ok_or(bad)?).ok_or(bad)?;
+            len
+        }
+        Args::Buffer { .. } => return Err(bad),
     };
-    let short: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
-    let room = if len <= INLINE_BYTES { short.get_mut(..len) } else { frame.scratch.get_mut(..len) };
-    let room = room.ok_or(bad)?;
-    match args {
-        Args::Buffer { at } => heap.read_bytes(at.off, room).map_err(|_| bad)?,
-        _ => endpoint.responder.slots().read_request_chunk(slot, room).ok_or(bad)?,
-    }
-    Ok(len)
+    Ok(Payload::private(short, len))
 }
 
 #[inline(never)]

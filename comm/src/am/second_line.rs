@@ -1,7 +1,7 @@
 //! Messages in the two lines of a hot slot (abi §4.7): the first of its header. Those that follow with
 //! the same header are served as plain ones are.
 
-use super::dispatcher::{Dispatcher, Endpoint, Known, Second, spill_state};
+use super::dispatcher::{Beside, Dispatcher, Endpoint, Known, spill_state};
 use super::long::refuse;
 use super::request::ReplyMode;
 use super::responder::take_data;
@@ -28,15 +28,15 @@ impl<K: Clone> Dispatcher<'_, K> {
         let Some(entry) = self.table.get(hdr.key().0 as usize) else {
             return refuse(endpoint, found, Status::NO_HANDLER);
         };
-        let second = if hdr.has(ReqHdr::PUT) { Second::Data } else { Second::Arguments };
-        if second == Second::Data && !take_data(&self.heap.lend(), slots) {
+        let beside = if hdr.has(ReqHdr::PUT) { Beside::Data } else { Beside::Line };
+        if beside == Beside::Data && !take_data(&self.heap.lend(), slots) {
             return refuse(endpoint, found, Status::BAD_REQUEST);
         }
-        endpoint.known = Known { hdr, run: entry.run, second };
+        endpoint.known = Known { hdr, run: entry.run, beside };
         spill_state(endpoint);
         self.activity.begin(endpoint.queue, found);
         let (slots, slot) = (endpoint.responder.slots(), endpoint.responder.slots().hot());
-        let args = second.payload(slots, hdr);
+        let args = beside.payload(slots, hdr);
         let mut cx = Context::of_call(self.heap.lend(), slot.req_hdr_word(), CallState::new(self.node, 0));
         let reply = (entry.run)(&mut cx, &mut self.frame, Arguments::new(args));
         let effects = cx.effects();

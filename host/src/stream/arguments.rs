@@ -61,7 +61,8 @@ impl VisitBuffer for Short {
 
 /// The arguments of any call. The longest part of most is copied only where the message has it.
 pub(crate) struct Encoded<'c> {
-    memory: Memory,
+    /// There until the drop.
+    memory: Option<Box<Memory>>,
     /// Bytes of `memory` that are used; more than are here when they are longer than the device takes.
     head: usize,
     /// Those behind them, in the call.
@@ -76,16 +77,18 @@ struct Memory {
 }
 
 thread_local! {
-    static MEMORY: Cell<Memory> = const { Cell::new(Memory { bytes: Vec::new(), named: Vec::new() }) };
+    static MEMORY: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
 }
 
 impl<'c> Encoded<'c> {
     pub(crate) fn of<H: Handler>(device: &Device, call: &'c Call<H>) -> Self {
         // An error means that the thread is ending. Code of the program that calls has another memory.
-        let mut memory = MEMORY.try_with(Cell::take).unwrap_or_default();
-        let Memory { bytes, named } = &mut memory;
+        let mut memory = MEMORY.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        let Memory { bytes, named } = &mut *memory;
         named.clear();
-        bytes.resize(MAX_MESSAGE, 0);
+        if bytes.len() != MAX_MESSAGE {
+            bytes.resize(MAX_MESSAGE, 0);
+        }
         let mut out = Encoder::new(bytes);
         let mut tail = call.args.encode_head(&mut out);
         let (mut head, fits) = (out.needed(), out.fits());
@@ -98,23 +101,31 @@ impl<'c> Encoded<'c> {
         if H::Args::HAS_BUFFERS {
             call.args.visit_buffers(&mut |buffer: NamedBuffer| named.push(buffer));
         }
-        Self { memory, head, tail }
+        Self { memory: Some(memory), head, tail }
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        self.memory.as_ref().map_or(&[], |memory| &memory.bytes)
     }
 
     /// The same without the call: nothing of it is borrowed.
     pub(crate) fn into_owned(mut self) -> Encoded<'static> {
-        let mut memory = std::mem::take(&mut self.memory);
+        let mut memory = self.memory.take();
         // They are not there when they are longer than the device takes.
-        if memory.bytes.len() >= self.head {
-            memory.bytes.truncate(self.head);
-            memory.bytes.extend_from_slice(self.tail);
+        if let Some(Memory { bytes, .. }) = memory.as_deref_mut()
+            && bytes.len() >= self.head
+        {
+            bytes.truncate(self.head);
+            bytes.extend_from_slice(self.tail);
         }
         Encoded { memory, head: self.len(), tail: &[] }
     }
 
     /// The bytes, one piece after the other; `None` when they are longer than the device takes.
+    #[inline(always)]
     pub(super) fn pieces(&self) -> Option<[&[u8]; 2]> {
-        Some([self.memory.bytes.get(..self.head)?, self.tail])
+        Some([self.bytes().get(..self.head)?, self.tail])
     }
 
     /// How many bytes the arguments have.
@@ -133,17 +144,22 @@ impl<'c> Encoded<'c> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn named(&self) -> &[NamedBuffer] {
-        &self.memory.named
+        self.memory.as_ref().map_or(&[], |memory| &memory.named)
     }
 }
 
 impl Drop for Encoded<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
-        let mut memory = std::mem::take(&mut self.memory);
-        memory.bytes.truncate(MAX_MESSAGE);
-        memory.bytes.shrink_to(MAX_MESSAGE);
+        if let Some(memory) = &mut self.memory
+            && memory.bytes.len() > MAX_MESSAGE
+        {
+            memory.bytes.truncate(MAX_MESSAGE);
+            memory.bytes.shrink_to(MAX_MESSAGE);
+        }
         // An error means that the thread is ending.
-        let _ = MEMORY.try_with(|kept| kept.set(memory));
+        let _ = MEMORY.try_with(|kept| kept.set(self.memory.take()));
     }
 }

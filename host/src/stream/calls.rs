@@ -245,11 +245,26 @@ pub(crate) fn offload<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Res
     // Not `with`: a closure is not inlined for certain.
     let arguments = Short::of(&call);
     let name = stream.enter().offload::<H>(stream.device(), &arguments);
-    let Some(name) = name else { return offload_with(stream, call, CallOptions::default()) };
+    let Some(name) = name else { return offload_long(stream, call) };
     let pending = Pending::new(stream, name);
     // Its arguments' destructors may panic: the call has its owner by now.
     drop(call);
     Ok(pending)
+}
+
+/// [`offload`] of a call whose arguments are not in the slot, or that finds no room there.
+#[inline(never)]
+fn offload_long<H: Handler, S: StreamRef>(stream: S, call: Call<H>) -> Result<Pending<H, S>, SubmitError> {
+    let arguments = Encoded::of(stream.device(), &call);
+    let name = stream.enter().offload_in_chunk::<H>(stream.device(), &arguments);
+    let pending = match name {
+        Some(name) => Ok(Pending::new(stream, name)),
+        None => offload_encoded(stream, &arguments, CallOptions::default(), None),
+    };
+    drop(arguments);
+    // As above.
+    drop(call);
+    pending
 }
 
 #[cold]

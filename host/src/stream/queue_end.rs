@@ -4,14 +4,16 @@
 use super::arguments::Encoded;
 use super::epoch::SubmitterEpoch;
 use super::reply::ReplyCopy;
+use super::shape::{fits_chunk, is_inline};
 use super::table::Name;
 use super::uses::Uses;
 use crate::device::{Device, EpochInfo, Fence, Running};
 use crate::keys::Keys;
 use crate::memory::Block;
+use hamr_comm::Handler;
 use hamr_comm::abi::ids::Epoch;
 use hamr_comm::abi::preamble::feature;
-use hamr_comm::abi::slot::{self, Descriptor, INLINE_WORDS, RepHdr, ReqHdr};
+use hamr_comm::abi::slot::{self, Descriptor, INLINE_WORDS, RepHdr, ReqHdr, TWO_LINE_BYTES};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::{Queue, Shared, Slot};
@@ -260,6 +262,23 @@ impl QueueEnd {
     /// The word of the reply that comes in a ticket slot.
     pub(super) fn ticket_seq(&self, count: u32) -> u32 {
         slot::seq(self.req.tag(), count, slot::COUNT_BITS)
+    }
+
+    /// The header of a call whose arguments, without buffers, go to a slot's chunk, whose result has room in the slot or
+    /// its chunk, and whose key is found at once.
+    #[inline(always)]
+    pub(super) fn chunk_hdr<H: Handler>(&self, device: &Device, arguments: &Encoded<'_>) -> Option<ReqHdr> {
+        let len = arguments.len();
+        if const { is_inline::<H>() }
+            && len > TWO_LINE_BYTES
+            && len <= self.req.slots().req_chunk_len()
+            && arguments.named().is_empty()
+            && fits_chunk::<H>(|| self.req.slots().rep_chunk_len())
+            && self.epoch.is(device.epoch.load(Ordering::Acquire))
+        {
+            return Some(ReqHdr::inline(self.keys.first_key::<H>()?, size_of::<Descriptor>()).in_chunk());
+        }
+        None
     }
 
     /// Copies the arguments of a message into the chunk of slot number `slot`, if they are to be there.

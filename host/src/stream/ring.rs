@@ -40,6 +40,21 @@ pub(super) fn offload<H: Handler>(calls: &mut Calls, device: &Device, call: &Sho
     None
 }
 
+/// Puts a call whose arguments go to the slot's chunk into the ring, when that has room and the key is found at once.
+#[inline(always)]
+pub(super) fn offload_in_chunk<H: Handler>(
+    calls: &mut Calls,
+    device: &Device,
+    arguments: &Encoded<'_>,
+) -> Option<Name> {
+    let hdr = calls.end.chunk_hdr::<H>(device, arguments)?;
+    if !calls.end.req.ring_has_room() && !calls.make_room(device) || !calls.table.has_room() {
+        return None;
+    }
+    calls.end.fill_chunk(calls.end.slot_number(calls.end.req.next_position()), true, arguments);
+    Some(push_plain(calls, device, hdr, &[0, arguments.len() as u64]))
+}
+
 /// Puts a call without an entry into the ring; its name.
 #[inline(always)]
 fn push_plain(calls: &mut Calls, device: &Device, hdr: ReqHdr, words: &[u64]) -> Name {

@@ -64,7 +64,12 @@ const fn is_fixed<H: Handler>(limit: usize) -> bool {
         Some(n) => n <= INLINE_BYTES,
         None => true,
     };
-    are_short::<H>(limit) && short_result && H::FLAGS & (record_flag::TASK | record_flag::UNORDERED) == 0
+    are_short::<H>(limit) && short_result && is_inline::<H>()
+}
+
+/// Do calls of `H` run in their stream, in its order?
+pub(super) const fn is_inline<H: Handler>() -> bool {
+    H::FLAGS & (record_flag::TASK | record_flag::UNORDERED) == 0
 }
 
 /// Bytes of the longest result of `H`, which are reserved unless the call's options say otherwise.

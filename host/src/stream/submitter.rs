@@ -427,6 +427,12 @@ impl Submitter {
         ring::offload::<H>(&mut self.calls, device, call)
     }
 
+    /// See [`ring::offload_in_chunk`].
+    #[inline(always)]
+    pub(super) fn offload_in_chunk<H: Handler>(&mut self, device: &Device, arguments: &Encoded<'_>) -> Option<Name> {
+        ring::offload_in_chunk::<H>(&mut self.calls, device, arguments)
+    }
+
     /// See [`ring::send`].
     #[inline(always)]
     pub(super) fn send<H: Handler>(&mut self, device: &Device, call: &Short) -> bool {

@@ -11,6 +11,7 @@ use super::shape::{is_fixed_task_or_hot, is_short_task, is_task, short_result, u
 use super::submit::{self, Exclusive};
 use super::submitter::Submitter;
 use super::table::Name;
+use super::uses::InlineUses;
 use super::wait::{Stop, Wait, in_time, spins};
 use crate::CallError;
 use crate::device::Device;
@@ -18,8 +19,7 @@ use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, pair_seq};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::sync::Coherent;
 use hamr_comm::abi::window::Slot;
-use hamr_comm::am::{SlotAccess, Slots};
-use hamr_comm::migrate::Migratable;
+use hamr_comm::am::{InHot, SlotAccess, Slots};
 use hamr_comm::{Call, ErrorOf, Handler, ValueOf};
 use std::time::Instant;
 
@@ -27,14 +27,16 @@ use std::time::Instant;
 /// no frame and its result no memory; every other one is behind [`Hot`], out of line.
 #[inline(always)]
 pub(super) fn sync<H: Handler>(stream: &impl Access, call: Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    if const { !is_fixed_task_or_hot::<H>() } {
+        return sync_long(stream, &call);
+    }
     let arguments = Short::of(&call);
     let hot = call_hot::<H>(&mut stream.enter(), stream.device(), &arguments, None);
     match hot {
         Hot::Done(words) => short_value::<H>(stream.device(), &words),
         Hot::Sent => wait_long::<H>(stream),
         // A short call has no memory before this, and a long one is not moved.
-        Hot::Unsent if const { is_fixed_task_or_hot::<H>() } => sync_otherwise::<H>(stream, call),
-        Hot::Unsent => sync_slow(stream, &call, &CallOptions::default()),
+        Hot::Unsent => sync_otherwise::<H>(stream, call),
     }
 }
 
@@ -83,9 +85,9 @@ pub(super) fn call_hot<H: Handler>(
     call: &Short,
     put: Option<PutData<'_>>,
 ) -> Hot {
-    let Some(len) = (const { short_result::<H>() }) else {
+    if const { short_result::<H>().is_none() } {
         return Hot::Unsent;
-    };
+    }
     let Some((hdr, uses)) = submitter.open_hot::<H>(device, call, put) else { return Hot::Unsent };
     let end = &mut submitter.calls.end;
     let called = match put {
@@ -96,6 +98,27 @@ pub(super) fn call_hot<H: Handler>(
         }
         Some(put) => end.req.call_hot(hdr, &put.first(&call.words), put.second()),
     };
+    take_called::<H>(submitter, device, called, uses)
+}
+
+/// [`call_hot`] of a call whose arguments go to the slot's chunk.
+#[inline(always)]
+fn call_in_chunk<H: Handler>(submitter: &mut Submitter, device: &Device, arguments: &Encoded<'_>) -> Hot {
+    let end = &mut submitter.calls.end;
+    if const { short_result::<H>().is_none() } || !end.req.hot_is_known_open() {
+        return Hot::Unsent;
+    }
+    let Some(hdr) = end.chunk_hdr::<H>(device, arguments) else { return Hot::Unsent };
+    end.fill_chunk(0, true, arguments);
+    let called = end.req.call_hot(hdr, &[0, arguments.len() as u64], &[]);
+    take_called::<H>(submitter, device, called, InlineUses::NONE)
+}
+
+/// Polls for the reply to a call that was just sent, and takes the result if it is short.
+#[inline(always)]
+fn take_called<H: Handler>(submitter: &mut Submitter, device: &Device, called: InHot, uses: InlineUses<'_>) -> Hot {
+    let end = &mut submitter.calls.end;
+    let len = const { short_result::<H>() }.unwrap_or_default();
     let slot = end.req.slots().hot();
     let mut words = [0u64; INLINE_WORDS];
     let is_answered = is_answered(slot, called.reply_pair(RepHdr::inline(Status::OK, len)), device);
@@ -105,9 +128,7 @@ pub(super) fn call_hot<H: Handler>(
     // A result without payload came with the word, and a slot that was wiped has another word.
     if !is_answered || len != 0 && end.is_wiped(device) {
         end.req.leave_in_hot(called);
-        if H::Args::HAS_BUFFERS || put.is_some() {
-            uses.keep_in::<H>(&device.memory, &mut submitter.hot.uses, submitter.calls.end.number());
-        }
+        uses.keep_in::<H>(&device.memory, &mut submitter.hot.uses, submitter.calls.end.number());
         return Hot::Sent;
     }
     uses.release::<H>(end.number());
@@ -251,6 +272,18 @@ fn is_full<E>(outcome: &Result<Answer, CallError<E>>) -> bool {
     matches!(outcome, Ok(Answer::Reply(reply)) if reply.hdr == RepHdr::inline(Status::QUEUE_FULL, 0))
 }
 
+/// [`sync`] of a call whose arguments are in no line of a slot, or have no fixed length.
+#[inline(never)]
+fn sync_long<H: Handler>(stream: &impl Access, call: &Call<H>) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let arguments = Encoded::of(stream.device(), call);
+    let hot = call_in_chunk::<H>(&mut stream.enter(), stream.device(), &arguments);
+    match hot {
+        Hot::Done(words) => short_value::<H>(stream.device(), &words),
+        Hot::Sent => wait_long::<H>(stream),
+        Hot::Unsent => sync_encoded::<H>(stream, &arguments, &CallOptions::default()),
+    }
+}
+
 /// [`sync`] for every call: of any length, queued, with options.
 #[cold]
 #[inline(never)]
@@ -259,8 +292,17 @@ pub(super) fn sync_slow<H: Handler>(
     call: &Call<H>,
     options: &CallOptions,
 ) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
-    let arguments = Encoded::of(stream.device(), call);
-    let outcome = stream.with(|submitter, device| answer::<H>(submitter, device, &arguments, options));
+    sync_encoded::<H>(stream, &Encoded::of(stream.device(), call), options)
+}
+
+#[cold]
+#[inline(never)]
+fn sync_encoded<H: Handler>(
+    stream: &impl Access,
+    arguments: &Encoded<'_>,
+    options: &CallOptions,
+) -> Result<ValueOf<H>, CallError<ErrorOf<H>>> {
+    let outcome = stream.with(|submitter, device| answer::<H>(submitter, device, arguments, options));
     decoded::<H>(stream.device(), outcome)
 }
 

@@ -80,6 +80,9 @@ pub(super) struct InlineUses<'m> {
 }
 
 impl<'m> InlineUses<'m> {
+    /// Of a call without buffers.
+    pub(super) const NONE: Self = Self { put: None, named: [None; MOST] };
+
     /// Checks them, and the target of data that is put with the call, and begins their use; `None`
     /// when one is not usable (the slow path finds the reason).
     #[inline(always)]
@@ -89,7 +92,7 @@ impl<'m> InlineUses<'m> {
         call: &Short,
         put: Option<PutData<'_>>,
     ) -> Option<Self> {
-        let mut uses = Self { put: None, named: [None; MOST] };
+        let mut uses = Self::NONE;
         if let Some(put) = put {
             // Before the call's own uses, of which one may be of this buffer.
             uses.put = Some(memory.begin_put_at_once(put.to, put.room, put.len(), stream)?);

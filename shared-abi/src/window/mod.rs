@@ -90,7 +90,7 @@ pub use copies::{Copies, CopyError, STREAMED};
 pub use device::{DeviceWindow, SplitWorld};
 pub use heap::{Claim, ClaimError, Claimed, Heap, LentHeap, NoHeap};
 pub use lent::LentWindow;
-pub use payload::Payload;
+pub use payload::{Payload, Unread};
 #[cfg(any(feature = "driven", not(any(target_os = "none", hamr_bare))))]
 pub use private::{CopyGate, Private, Shared};
 pub use slots::{HdrWord, Queue, Slot};

@@ -7,17 +7,17 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 #[cfg(not(target_has_atomic = "64"))]
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::slot::{INLINE_WORDS, SECOND_WORDS, SLOT_BYTES};
 
-/// The payload words of one request, to be copied out once each: in a slot whose published word was
-/// observed, or a private copy of them. Two scalars, which are passed in registers.
+/// The payload of one request, to be copied out once: words in a slot whose published word was
+/// observed, or a private copy of them; or bytes in its chunk. Two scalars, which are passed in registers.
 #[derive(Clone, Copy)]
 pub struct Payload<'q> {
-    /// 48 bytes, 8-aligned; with SECOND, 64 more from the 64th on.
+    /// 48 bytes, 8-aligned; with SECOND, 64 more from the 64th on; with CHUNK, a chunk.
     at: NonNull<u8>,
-    /// [`Self::len`], and [`Self::SECOND`].
+    /// [`Self::len`], and [`Self::SECOND`] or [`Self::CHUNK`].
     bits: u32,
     _words: PhantomData<&'q ()>,
 }
@@ -27,6 +27,8 @@ const _: () = assert!(align_of::<u64>() == 8);
 impl<'q> Payload<'q> {
     /// There is a second line.
     const SECOND: u32 = 1 << 31;
+    /// All bytes are in a chunk.
+    const CHUNK: u32 = 3 << 30;
 
     #[inline(always)]
     const fn bits(len: usize) -> u32 {
@@ -43,6 +45,15 @@ impl<'q> Payload<'q> {
         Self { at, bits: Self::bits(len) | second, _words: PhantomData }
     }
 
+    /// The request in a chunk; `len` is less than a gibibyte.
+    ///
+    /// # Safety
+    /// `len` bytes from `at` are mapped for `'q`.
+    #[inline(always)]
+    pub(super) unsafe fn of_chunk(at: NonNull<u8>, len: usize) -> Self {
+        Self { at, bits: Self::bits(len) | Self::CHUNK, _words: PhantomData }
+    }
+
     /// A private copy of one line.
     pub fn private(words: &'q mut [u64; INLINE_WORDS], len: usize) -> Self {
         Self { at: NonNull::from_mut(words).cast(), bits: Self::bits(len), _words: PhantomData }
@@ -52,13 +63,19 @@ impl<'q> Payload<'q> {
     /// by.
     #[inline(always)]
     pub fn len(self) -> usize {
-        (self.bits & !Self::SECOND) as usize
+        (if self.bits & Self::SECOND == 0 { self.bits } else { self.bits & !Self::CHUNK }) as usize
     }
 
     /// Has the message `len` bytes, of which none are in a second line? One comparison.
     #[inline(always)]
     pub fn is_one_line_of(self, len: usize) -> bool {
         self.bits == len as u32
+    }
+
+    /// The same of a message in two lines.
+    #[inline(always)]
+    pub fn is_two_lines_of(self, len: usize) -> bool {
+        self.bits == len as u32 | Self::SECOND
     }
 
     /// The message has no bytes.
@@ -69,7 +86,14 @@ impl<'q> Payload<'q> {
     /// Is there a second line?
     #[inline(always)]
     pub fn has_second_line(self) -> bool {
-        self.bits & Self::SECOND != 0
+        self.bits & Self::CHUNK == Self::SECOND
+    }
+
+    /// The bytes in the chunk, if they are there.
+    #[inline(always)]
+    pub fn in_chunk(self) -> Option<Unread<'q>> {
+        let is_there = self.bits & Self::CHUNK == Self::CHUNK;
+        is_there.then(|| Unread { at: self.at, len: self.len(), is_private: false, _bytes: PhantomData })
     }
 
     /// Copies the first words out, at most [`INLINE_WORDS`].
@@ -87,6 +111,78 @@ impl<'q> Payload<'q> {
             let second = unsafe { self.at.add(SLOT_BYTES) };
             read_words::<SECOND_WORDS>(second, words);
         }
+    }
+}
+
+/// Bytes that are read front to back, each once: private ones, or those of a chunk, which a peer may write meanwhile.
+pub struct Unread<'q> {
+    /// `len` readable bytes.
+    at: NonNull<u8>,
+    len: usize,
+    is_private: bool,
+    _bytes: PhantomData<&'q [u8]>,
+}
+
+impl<'q> Unread<'q> {
+    /// Private ones.
+    #[inline(always)]
+    pub fn private(bytes: &'q [u8]) -> Self {
+        Self { at: NonNull::from_ref(bytes).cast(), len: bytes.len(), is_private: true, _bytes: PhantomData }
+    }
+
+    /// How many there are.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// There are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes so many off the front, if there are.
+    #[inline(always)]
+    pub fn split_front(&mut self, n: usize) -> Option<Self> {
+        let rest = self.len.checked_sub(n)?;
+        let front = Self { len: n, ..*self };
+        // SAFETY: n of the bytes from `at`, of which there are `len`.
+        (self.at, self.len) = (unsafe { self.at.add(n) }, rest);
+        Some(front)
+    }
+
+    /// Copies `N` off the front, if there are.
+    #[inline(always)]
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (front, mut array) = (self.split_front(N)?, [0; N]);
+        front.copy(&mut array);
+        // Others are in registers.
+        if N > size_of::<u128>() {
+            compiler_fence(Ordering::Acquire);
+        }
+        Some(array)
+    }
+
+    /// Copies them to `to`, or as many as that has room for.
+    #[inline(always)]
+    pub fn copy_to(self, to: &mut [u8]) {
+        self.copy(to);
+        // The compiler does not read them again in place of the copy.
+        compiler_fence(Ordering::Acquire);
+    }
+
+    #[inline(always)]
+    fn copy(self, to: &mut [u8]) {
+        // SAFETY: there are `len` readable bytes, and to.len() writable ones, which are private: the two do not overlap.
+        unsafe { core::ptr::copy_nonoverlapping(self.at.as_ptr(), to.as_mut_ptr(), self.len.min(to.len())) };
+    }
+
+    /// Where they are, if they are private.
+    #[inline(always)]
+    pub fn as_private(&self) -> Option<&'q [u8]> {
+        // SAFETY: `private` made it of a slice for `'q`, of which these bytes are a part.
+        self.is_private.then(|| unsafe { core::slice::from_raw_parts(self.at.as_ptr(), self.len) })
     }
 }
 

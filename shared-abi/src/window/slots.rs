@@ -282,6 +282,14 @@ impl<K, F: Order> Queue<K, F> {
         Some(())
     }
 
+    /// The payload in the request chunk of slot `slot`; `None` when it is shorter.
+    #[inline(always)]
+    pub fn chunk_payload(&self, slot: u32, len: usize) -> Option<Payload<'_>> {
+        let at = self.chunk(0, slot, 0, self.req_chunk, len)?;
+        // SAFETY: `chunk` checked that `len` bytes are there, at most 16 KiB; `keep` keeps them mapped.
+        Some(unsafe { Payload::of_chunk(at, len) })
+    }
+
     /// Copies argument bytes out of the request chunk of slot `slot`; `None` when it is shorter.
     pub fn read_request_chunk(&self, slot: u32, to: &mut [u8]) -> Option<()> {
         let at = self.chunk(0, slot, 0, self.req_chunk, to.len())?;

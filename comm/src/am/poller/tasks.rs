@@ -585,7 +585,12 @@ fn long_arguments<K, F: Order>(
 ) -> Result<usize, Status> {
     // They had no fault when the call was taken.
     let args = parts(job.hdr, &job.words)?.args;
-    load(heap, frame, endpoint, job.found.slot, (&job.words, args), short)
+    let payload = load(heap, frame, endpoint.responder.slots(), job.found.slot, (&job.words, args), short)?;
+    let len = payload.len();
+    if let Some(chunk) = payload.in_chunk() {
+        chunk.copy_to(frame.scratch.get_mut(..len).ok_or(Status::BAD_REQUEST)?);
+    }
+    Ok(len)
 }
 
 /// The task in this place is gone: its calls are cancelled, and the place is free when the host has

@@ -7,7 +7,7 @@ use crate::am::{Requester, Slots};
 use crate::context::Context;
 use crate::handler::Entry;
 use crate::handshake::{Accepted, HostHandshake, IdlePolicy, Offer};
-use crate::migrate::MAX_MESSAGE;
+use crate::migrate::{MAX_MESSAGE, Migratable};
 use crate::registry::{Table, ping};
 use core::cell::{Cell, RefCell};
 use hamr_shared_abi::ids::{HandlerKey, NodeId};
@@ -41,12 +41,15 @@ static AGAIN_IN_RING: Entry = Entry::of::<Again<1>>();
 static COPIES_3: Entry = Entry::of::<Copies<3>>();
 static COPIES_8: Entry = Entry::of::<Copies<8>>();
 static COPIES_9: Entry = Entry::of::<Copies<9>>();
+static SUMS: Entry = Entry::of::<Sums<heapless::Vec<u8, 90>, 0>>();
+static SUMS_OF_TEXT: Entry = Entry::of::<Sums<heapless::String<90>, 1>>();
 /// Keys of the table in its order.
 const AGAIN_KEY: HandlerKey = HandlerKey(0);
 const AGAIN_IN_RING_KEY: HandlerKey = HandlerKey(1);
 const COPIES_KEYS: [HandlerKey; 3] = [HandlerKey(2), HandlerKey(3), HandlerKey(4)];
 const PING_KEY: HandlerKey = HandlerKey(5);
-const NO_KEY: HandlerKey = HandlerKey(6);
+const SUMS_KEYS: [HandlerKey; 2] = [HandlerKey(6), HandlerKey(7)];
+const NO_KEY: HandlerKey = HandlerKey(8);
 
 impl Bench {
     fn new() -> Self {
@@ -55,7 +58,8 @@ impl Bench {
         // SAFETY: the tests poll in their own thread, and a view ends with its handler.
         let (host, device) = unsafe { Window::private_pair(len) }.expect("memory");
         let (_, layout) = HostHandshake::offer(&host, &offer, Epoch::FIRST).expect("long enough");
-        let table = Table::of(vec![&PING, &AGAIN, &AGAIN_IN_RING, &COPIES_3, &COPIES_8, &COPIES_9]);
+        let table =
+            Table::of(vec![&PING, &AGAIN, &AGAIN_IN_RING, &COPIES_3, &COPIES_8, &COPIES_9, &SUMS, &SUMS_OF_TEXT]);
         let accepted =
             Accepted { layout, node: NodeId(1), epoch: Epoch::FIRST, features: 0, idle_policy: IdlePolicy::default() };
         let poller = Poller::new(device, &accepted, table, vec![0; MAX_MESSAGE].leak());
@@ -100,6 +104,21 @@ impl<const N: usize> Handler for Copies<N> {
     type Output = [u64; N];
     fn run(_cx: &mut Context<'_>, (value,): (u64,)) -> [u64; N] {
         [value; N]
+    }
+}
+
+/// Adds up bytes.
+struct Sums<A, const TEXT: usize>(core::marker::PhantomData<A>);
+
+impl<A: Migratable + AsRef<[u8]> + 'static, const TEXT: usize> Handler for Sums<A, TEXT> {
+    const NAME: &'static str = if TEXT == 0 { "sums" } else { "sums_of_text" };
+    const BODY: u64 = 0;
+    const FLAGS: u32 = record_flag::HAS_BODY;
+    type Kind = Context<'static>;
+    type Args = (A, u8);
+    type Output = u64;
+    fn run(_cx: &mut Context<'_>, (bytes, last): (A, u8)) -> u64 {
+        bytes.as_ref().iter().chain(&[last]).map(|byte| u64::from(*byte)).sum()
     }
 }
 
@@ -346,5 +365,51 @@ fn no_number_of_a_call_comes_twice() {
             last = serial;
         }
         window = poller.into_parts().0;
+    }
+}
+
+/// The outcome of a handler with this key that sums, whose arguments are a chunk's: says so many bytes, each 3, of a message
+/// of `len`.
+fn sums_in_chunk(bench: &mut Bench, (key, in_ring): (HandlerKey, bool), says: u32, len: u64) -> (Status, u64) {
+    let hdr = ReqHdr::inline(key, 16).in_chunk();
+    let mut chunk = [3; 64];
+    chunk[..4].copy_from_slice(&says.to_le_bytes());
+    let end = &mut bench.ends[1];
+    let x = end.next_position();
+    let slot = if in_ring { 1 + (x % 4) as u32 } else { 0 };
+    end.slots().write_request_chunk(slot, &[&chunk]).expect("as long as the chunk");
+    match in_ring {
+        true => _ = end.submit_ring(hdr, &[0, len]),
+        false => end.submit_hot(hdr, &[0, len]),
+    }
+    bench.poller.serve();
+    let (end, mut words) = (&mut bench.ends[1], [0]);
+    let reply = if in_ring { end.ring_reply(x) } else { end.hot_reply() }.expect("it was served");
+    let line = if in_ring { end.slots().ring(x as u32) } else { end.slots().hot() };
+    line.read_reply(&mut words);
+    if in_ring {
+        end.release_oldest()
+    } else {
+        end.release_hot()
+    }
+    (reply.status(), if reply.len() == 8 { words[0] } else { 0 })
+}
+
+/// Also behind a good one, whose header the device need not check again.
+#[test]
+fn every_length_of_a_chunk_is_checked() {
+    for way in SUMS_KEYS.into_iter().flat_map(|key| [(key, false), (key, true)]) {
+        let mut bench = Bench::new();
+        for len in (0..=66).chain([1 << 16, 1 << 30, 1 << 31, 1 << 32, (1 << 32) + 50, 1 << 63, u64::MAX]) {
+            for says in [0, 1, 45, 58, 59, 60, 61, 90, 91, u32::MAX, (len as u32).wrapping_sub(5)] {
+                assert_eq!(sums_in_chunk(&mut bench, way, 59, 64), (Status::OK, 180));
+                let expected = match u64::from(says) + 5 == len {
+                    _ if len > 64 => (Status::BAD_REQUEST, 0),
+                    true => (Status::OK, 3 * (u64::from(says) + 1)),
+                    false => (Status::BAD_ARGUMENTS, 0),
+                };
+                assert_eq!(sums_in_chunk(&mut bench, way, says, len), expected, "{says} bytes of {len}, {way:?}");
+            }
+        }
     }
 }
