@@ -4,13 +4,14 @@ use super::pieces::{self, Op};
 use super::{NO_RANK, Peer, Rank};
 use crate::handlers::{Handlers, ReplyFn, RequestFn, Run};
 use crate::kinds::Kinds;
-use crate::message::{Msg, Payload, Replies, ReplyChunk, SegRange, Token, Unsent};
+use crate::message::{Asked, Msg, Payload, Replies, ReplyChunk, SegRange, Token, Unsent};
 use crate::thread::pause;
 use crate::{GasError, wire};
+use core::hint::black_box;
 use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{SlotAccess, Slots, Window};
-use hamr_comm::abi::world::{ARGS_BYTES, Category};
+use hamr_comm::abi::world::{ARGS_BYTES, AmWord, Category};
 use hamr_comm::am::{Found, patience};
 use hamr_comm::world::{RankId, WorldRef};
 
@@ -90,8 +91,31 @@ impl<S> Rank<'_, S> {
         Ok(())
     }
 
-    /// One look at all ranks.
+    /// One look at all ranks. Of two, most find nothing at the other one, and end there.
+    #[inline]
     pub(crate) fn poll_once(&mut self) -> Result<u32, GasError> {
+        let mut next = None;
+        if self.is_pair
+            && self.budget > 1
+            && self.table.is_some()
+            && (self.last_owed == NO_RANK || self.idle < FENCE)
+            && let Some(peer) = self.peers.get_mut(self.last)
+        {
+            next = peer.responder.next(true);
+            if next.is_none() && peer.reply().is_none() {
+                if peer.reads_chunk {
+                    let _ = black_box(self.gas.window().load::<u32>(peer.from.request(0)));
+                }
+                self.budget -= 1;
+                return Ok(0);
+            }
+        }
+        self.look(next)
+    }
+
+    /// The same with a request that was found at the rank of the last message.
+    #[inline(never)]
+    fn look(&mut self, next: Option<Found>) -> Result<u32, GasError> {
         let table = self.attached()?;
         let mut found = 0;
         let mut looked = usize::MAX;
@@ -99,7 +123,7 @@ impl<S> Rank<'_, S> {
             // Who sent the last message sends the next one soon.
             self.budget -= 1;
             looked = self.last;
-            found = self.poll_lanes(table, looked)?;
+            found = self.poll_lanes(table, looked, next)?;
         }
         if found == 0 {
             self.polls += 1 + BUDGET - self.budget;
@@ -108,7 +132,7 @@ impl<S> Rank<'_, S> {
                 self.turn()?;
             }
             // Of two ranks there is no other one.
-            if self.peers.len() > 2 || looked == usize::MAX || self.senders.is_some() {
+            if !self.is_pair || looked == usize::MAX {
                 found = self.poll_others(table, looked)?;
             }
         }
@@ -130,18 +154,18 @@ impl<S> Rank<'_, S> {
         for rank in 0..self.peers.len() {
             // A rank's messages to itself are in no lane.
             if rank != looked && rank != me {
-                found += self.poll_lanes(table, rank)?;
+                found += self.poll_lanes(table, rank, None)?;
             }
         }
         Ok(found)
     }
 
-    /// A look at one rank.
+    /// A look at one rank, of which a request may have been found.
     #[inline(always)]
-    fn poll_lanes(&mut self, table: &'static Handlers<S>, rank: usize) -> Result<u32, GasError> {
+    fn poll_lanes(&mut self, table: &'static Handlers<S>, rank: usize, next: Option<Found>) -> Result<u32, GasError> {
         let Some(mut peer) = self.peers.get_mut(rank) else { return Ok(0) };
         let mut found = 0;
-        let mut next = peer.responder.next(true);
+        let mut next = next.or_else(|| peer.responder.next(true));
         if next.is_some() {
             self.last = rank;
             while let Some(message) = next.take() {
@@ -173,7 +197,7 @@ impl<S> Rank<'_, S> {
         while let Some((slot, hdr)) = peer.reply() {
             found += 1;
             self.last = rank;
-            let is_done = match peer.ops.get(slot as usize) {
+            let is_done = match peer.op(slot) {
                 Some(Op::Am) if let Some(at) = wire::reply_handler(hdr) => {
                     run_reply(table, at, peer, slot, parts!(self, rank)).is_some()
                 }
@@ -205,7 +229,7 @@ impl<S> Rank<'_, S> {
         let (mut from, mut found) = (0, 0);
         while let Some(rank) = self.senders.as_ref().and_then(|senders| senders.next(from)) {
             let at = rank.0 as usize;
-            found += self.poll_lanes(table, at)?;
+            found += self.poll_lanes(table, at, None)?;
             let has_more = self.peers.get(at).is_some_and(Peer::has_news);
             if let Some(senders) = self.senders.as_mut().filter(|_| !has_more) {
                 senders.remove(rank);
@@ -312,14 +336,14 @@ impl<S> Rank<'_, S> {
     fn take_other(&mut self, from: usize, slot: u32, hdr: RepHdr) -> Taken {
         let Some(peer) = self.peers.get(from) else { return Taken::Not };
         let source = RankId(from as u32);
-        let result = match peer.ops.get(slot as usize) {
+        let result = match peer.op(slot) {
             Some(Op::Am) if hdr.has(RepHdr::AM_REPLY) => Err(GasError::Corrupt(source.0)),
             Some(Op::Held) if hdr.status() == Status::OK => {
                 self.held = Some(slot);
                 return Taken::Held;
             }
             Some(Op::Am) | None => Err(self.refused(source, slot, hdr)),
-            Some(&op) => self.piece_is_done(source, slot, op, hdr),
+            Some(op) => self.piece_is_done(source, slot, op, hdr),
         };
         match result {
             Ok(()) => Taken::Yes,
@@ -380,29 +404,31 @@ fn serve<S>(
 
 /// Serves an active message.
 #[inline(always)]
-fn serve_message<S>(table: &'static Handlers<S>, at: u8, peer: &Peer, found: Found, parts: &mut Parts<'_, S>) {
+fn serve_message<S>(table: &'static Handlers<S>, at: u8, peer: &mut Peer, found: Found, parts: &mut Parts<'_, S>) {
     let Parts { source, world, .. } = *parts;
-    let slot = peer.responder.slot(found.slot);
+    let Peer { responder, from, reads_chunk, .. } = peer;
+    let slot = responder.slot(found.slot);
     let words = slot.request_words();
     let (state, scratch, replies) = (&mut *parts.state, &mut *parts.scratch, &mut *parts.replies);
     replies.begin();
-    let (window, medium, chunk) = (replies.window, replies.medium, ReplyChunk::Lane(&peer.from, found.slot));
+    let (window, medium, chunk) = (replies.window, replies.medium, ReplyChunk::Lane(from, found.slot));
     if let Some(args) = wire::short_args(&words) {
         match request_handler(table, at, Category::Short) {
             Some(run) => {
-                let token = Token { to: source, world, chunk, replies };
-                run(state, Msg { source, world, args, payload: Payload::None }, token);
+                let mut asked = Asked { to: source, world, chunk, replies };
+                run(state, Msg { source, world, args, payload: Payload::None }, Token(&mut asked));
             }
             None => replies.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
         }
     } else {
-        let (mut out, request) = (None, peer.from.request(found.slot));
+        let (mut out, request) = (None, from.request(found.slot));
+        *reads_chunk |= found.slot == 0 && AmWord(words[0] as u32).args_are_out();
         match wire::unpack(&words, &mut out, window, request, medium) {
             Some(message) => match request_handler(table, at, message.category) {
                 Some(run) => {
                     let payload = payload(&message, window, request, scratch);
-                    let token = Token { to: source, world, chunk, replies };
-                    run(state, Msg { source, world, args: message.args, payload }, token);
+                    let mut asked = Asked { to: source, world, chunk, replies };
+                    run(state, Msg { source, world, args: message.args, payload }, Token(&mut asked));
                 }
                 None => replies.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
             },
