@@ -31,8 +31,8 @@ std::thread_local! {
 /// one polls, or lets the next poll do so.
 pub(crate) fn poll(function: &str) -> u32 {
     let found = job::try_rank(function, |rank| {
-        let found = rank.poll().unwrap_or_else(|why| job::failed(function, &why));
-        found + operations::step()
+        let found = if rank.is_quiet() { Ok(0) } else { rank.poll() };
+        found.unwrap_or_else(|why| job::failed(function, &why)) + operations::step()
     });
     if found.unwrap_or(0) == 0 && job::has_threads() {
         // The thread that another one polls for may have no processor.

@@ -91,31 +91,27 @@ impl<S> Rank<'_, S> {
         Ok(())
     }
 
-    /// One look at all ranks. Of two, most find nothing at the other one, and end there.
+    /// Of two ranks: there is nothing of the other one, and nothing else to do. For interfaces in other languages, whose polls
+    /// in vain are short by it; behind true no [`Self::poll`] is needed.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn poll_once(&mut self) -> Result<u32, GasError> {
-        let mut next = None;
-        if self.is_pair
-            && self.budget > 1
-            && self.table.is_some()
-            && (self.last_owed == NO_RANK || self.idle < FENCE)
-            && let Some(peer) = self.peers.get_mut(self.last)
-        {
-            next = peer.responder.next(true);
-            if next.is_none() && peer.reply().is_none() {
-                if peer.reads_chunk {
-                    let _ = black_box(self.gas.window().load::<u32>(peer.from.request(0)));
-                }
-                self.budget -= 1;
-                return Ok(0);
-            }
+    pub fn is_quiet(&mut self) -> bool {
+        let idle = self.idle.wrapping_add(1);
+        let is_due = self.budget <= 1 || idle.is_multiple_of(VAIN) || self.last_owed != NO_RANK && idle > FENCE;
+        if !self.is_pair || is_due || self.table.is_none() {
+            return false;
         }
-        self.look(next)
+        let Some(peer) = self.peers.get(self.last).filter(|peer| !peer.has_news()) else { return false };
+        if peer.reads_chunk {
+            let _ = black_box(self.gas.window().load::<u32>(peer.from.request(0)));
+        }
+        self.budget -= 1;
+        self.idle = idle;
+        true
     }
 
-    /// The same with a request that was found at the rank of the last message.
-    #[inline(never)]
-    fn look(&mut self, next: Option<Found>) -> Result<u32, GasError> {
+    /// One look at all ranks.
+    pub(crate) fn poll_once(&mut self) -> Result<u32, GasError> {
         let table = self.attached()?;
         let mut found = 0;
         let mut looked = usize::MAX;
@@ -123,7 +119,7 @@ impl<S> Rank<'_, S> {
             // Who sent the last message sends the next one soon.
             self.budget -= 1;
             looked = self.last;
-            found = self.poll_lanes(table, looked, next)?;
+            found = self.poll_lanes(table, looked)?;
         }
         if found == 0 {
             self.polls += 1 + BUDGET - self.budget;
@@ -154,18 +150,18 @@ impl<S> Rank<'_, S> {
         for rank in 0..self.peers.len() {
             // A rank's messages to itself are in no lane.
             if rank != looked && rank != me {
-                found += self.poll_lanes(table, rank, None)?;
+                found += self.poll_lanes(table, rank)?;
             }
         }
         Ok(found)
     }
 
-    /// A look at one rank, of which a request may have been found.
+    /// A look at one rank.
     #[inline(always)]
-    fn poll_lanes(&mut self, table: &'static Handlers<S>, rank: usize, next: Option<Found>) -> Result<u32, GasError> {
+    fn poll_lanes(&mut self, table: &'static Handlers<S>, rank: usize) -> Result<u32, GasError> {
         let Some(mut peer) = self.peers.get_mut(rank) else { return Ok(0) };
         let mut found = 0;
-        let mut next = next.or_else(|| peer.responder.next(true));
+        let mut next = peer.responder.next(true);
         if next.is_some() {
             self.last = rank;
             while let Some(message) = next.take() {
@@ -229,7 +225,7 @@ impl<S> Rank<'_, S> {
         let (mut from, mut found) = (0, 0);
         while let Some(rank) = self.senders.as_ref().and_then(|senders| senders.next(from)) {
             let at = rank.0 as usize;
-            found += self.poll_lanes(table, at, None)?;
+            found += self.poll_lanes(table, at)?;
             let has_more = self.peers.get(at).is_some_and(Peer::has_news);
             if let Some(senders) = self.senders.as_mut().filter(|_| !has_more) {
                 senders.remove(rank);
