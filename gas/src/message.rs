@@ -214,7 +214,11 @@ pub(crate) enum ReplyChunk<'m> {
 
 /// The right to reply to a request, once, to the rank that sent it. A handler without a reply drops
 /// it.
-pub struct Token<'m> {
+// One word: moved, its parts would be read wider than they were written.
+pub struct Token<'m>(pub(crate) &'m mut Asked<'m>);
+
+/// What a reply to a request needs.
+pub(crate) struct Asked<'m> {
     pub(crate) to: RankId,
     pub(crate) world: &'m WorldRef<'m>,
     pub(crate) chunk: ReplyChunk<'m>,
@@ -241,13 +245,14 @@ impl Token<'_> {
 
     /// [`Msg::exit`].
     pub fn exit(self, code: u8) -> ! {
-        self.world.exit(code)
+        self.0.world.exit(code)
     }
 
     /// A long reply has `len` bytes at `dest`: those of `data`, or what was written there before.
     #[inline(always)]
     pub(crate) fn send(self, category: Category, at: u8, args: &[i32], data: &[u8], (dest, len): (u64, usize)) {
-        let Self { to, world, chunk, replies } = self;
+        let Asked { to, world, chunk, replies } = self.0;
+        let to = *to;
         let why = match replies.info.get(usize::from(at)) {
             Some(info) if info.is_reply() && Kinds(info.kinds).has(category) => None,
             Some(info) if info.kinds == 0 => Some(Unsent::NoHandler),
@@ -269,7 +274,7 @@ impl Token<'_> {
         if packed.is_out() {
             match chunk {
                 ReplyChunk::Lane(chunks, slot) => {
-                    wire::write_out(&packed, args, data, replies.window, chunks.reply(slot));
+                    wire::write_out(&packed, args, data, replies.window, chunks.reply(*slot));
                 }
                 ReplyChunk::Own(scratch) => keep(&packed, args, data, scratch),
             }

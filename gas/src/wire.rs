@@ -215,7 +215,7 @@ impl Chunks {
 pub(crate) fn write_out(packed: &Packed, args: &[i32], data: &[u8], window: &Window<()>, chunk: u64) {
     // A chunk is as long as the limits say, and in the window.
     if packed.args_out {
-        let _ = window.write_bytes(chunk, bytemuck::cast_slice(args));
+        let _ = window.write_words(chunk, bytemuck::cast_slice(args));
     }
     if packed.data_out {
         let _ = window.write_bytes(chunk + u64::from(ARGS_BYTES), data);

@@ -1,6 +1,6 @@
 /* Remote atomics. All segments are in coherent memory, so an operation is the processor's own, or a
- * compare-exchange in a loop, and complete when it returns. One of integers that the compiler knows is inlined, if the processor
- * has it; the library has all (src/ratomic.rs). Each but SET acquires, each but GET releases. */
+ * compare-exchange in a loop, and complete when it returns. One of integers that the processor has, a sum and a difference are done
+ * here, inlined where the compiler knows which; the library has all (src/ratomic.rs). Each but SET acquires, each but GET releases. */
 #ifndef _INCLUDED_GASNET_RATOMIC_H
 #define _INCLUDED_GASNET_RATOMIC_H
 
@@ -21,7 +21,7 @@ gex_OP_t gex_AD_QueryOps(gex_AD_t ad);
 void gex_AD_SetCData(gex_AD_t ad, const void *val);
 void *gex_AD_QueryCData(gex_AD_t ad);
 
-/* The compiler knows an operation only where it is inlined, also in code that it takes for cold. */
+/* The compiler knows an operation only where it is inlined, also in code that it takes for cold. Others are done by a function. */
 #define HAMR_GEX_AD_INLINED static inline __attribute__((__always_inline__))
 
 /* What the inlined operations read of a domain. The library has the same structure (src/ratomic.rs). */
@@ -75,17 +75,43 @@ HAMR_GEX_AD_INLINE(I32, int32_t)
 HAMR_GEX_AD_INLINE(U32, uint32_t)
 HAMR_GEX_AD_INLINE(I64, int64_t)
 HAMR_GEX_AD_INLINE(U64, uint64_t)
-#define hamr_gex_ad_inline_FLT(ad, result_p, rank, addr, op, a, b, flags) 0
-#define hamr_gex_ad_inline_DBL(ad, result_p, rank, addr, op, a, b, flags) 0
+/* Of sums and differences of floating point: the bits, by a compare-exchange in a loop. */
+typedef uint32_t __attribute__((__may_alias__)) hamr_gex_ad_bits32;
+typedef uint64_t __attribute__((__may_alias__)) hamr_gex_ad_bits64;
+#define HAMR_GEX_AD_INLINE_FLOAT(DT, T, BITS)                                                                             \
+  HAMR_GEX_AD_INLINED int hamr_gex_ad_inline_##DT(gex_AD_t ad, T *result_p, gex_Rank_t rank, void *addr, gex_OP_t op, T a,\
+                                            T b, gex_Flags_t flags) {                                                     \
+    const gex_OP_t is_sum = op & (GEX_OP_ADD | GEX_OP_FADD), is_difference = op & (GEX_OP_SUB | GEX_OP_FSUB);             \
+    BITS *const at = (BITS *)hamr_gex_ad_at(ad, GEX_DT_##DT, op, rank, addr, flags, sizeof(T));                           \
+    BITS seen, bits;                                                                                                      \
+    T was, is;                                                                                                            \
+    (void)b;                                                                                                              \
+    if (__builtin_expect(!at || (op & (op - 1)) || !(is_sum | is_difference), 0)) return 0;                               \
+    seen = __atomic_load_n(at, __ATOMIC_RELAXED);                                                                         \
+    do {                                                                                                                  \
+      memcpy(&was, &seen, sizeof was);                                                                                    \
+      is = is_sum ? was + a : was - a;                                                                                    \
+      memcpy(&bits, &is, sizeof bits);                                                                                    \
+    } while (!__atomic_compare_exchange_n(at, &seen, bits, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));                       \
+    if ((op & (GEX_OP_FADD | GEX_OP_FSUB)) && result_p) *result_p = was;                                                  \
+    return 1;                                                                                                             \
+  }
+HAMR_GEX_AD_INLINE_FLOAT(FLT, float, hamr_gex_ad_bits32)
+HAMR_GEX_AD_INLINE_FLOAT(DBL, double, hamr_gex_ad_bits64)
 
 #define HAMR_GEX_AD(DT, T)                                                                                                \
   void hamr_gex_ad_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr, gex_OP_t opcode, T operand1,       \
                         T operand2, gex_Flags_t flags);                                                                   \
+  static __attribute__((__noinline__, __unused__)) int hamr_gex_ad_any_##DT(                                              \
+      gex_AD_t ad, T *result_p, gex_Rank_t rank, void *addr, gex_OP_t op, T a, T b, gex_Flags_t flags) {                  \
+    return hamr_gex_ad_inline_##DT(ad, result_p, rank, addr, op, a, b, flags);                                            \
+  }                                                                                                                       \
   HAMR_GEX_AD_INLINED int gex_AD_OpNBI_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr,                \
                                       gex_OP_t opcode, T operand1, T operand2, gex_Flags_t flags) {                       \
-    if (!__builtin_constant_p(opcode) ||                                                                                  \
-        !hamr_gex_ad_inline_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags))                    \
-      hamr_gex_ad_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags);                              \
+    const int is_done = __builtin_constant_p(opcode)                                                                      \
+      ? hamr_gex_ad_inline_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags)                      \
+      : hamr_gex_ad_any_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags);                        \
+    if (!is_done) hamr_gex_ad_##DT(ad, result_p, tgt_rank, tgt_addr, opcode, operand1, operand2, flags);                  \
     return 0;                                                                                                             \
   }                                                                                                                       \
   HAMR_GEX_AD_INLINED gex_Event_t gex_AD_OpNB_##DT(gex_AD_t ad, T *result_p, gex_Rank_t tgt_rank, void *tgt_addr,         \

@@ -98,34 +98,37 @@ static inline void hamr_gex_put(const char *function, gex_TM_t tm, gex_Rank_t ra
 #else
 #define HAMR_GEX_BEHIND_GETS() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #endif
-#define HAMR_GEX_GET_WORD(n, word)                      \
+#define HAMR_GEX_GET_WORD(n, word, take)                \
   case n:                                               \
     if (HAMR_GEX_IS_WORD(from, n)) {                    \
       const word w = *(const volatile word *)from;      \
-      memcpy(dest, &w, n);                              \
-      return;                                           \
+      take;                                             \
     }                                                   \
     break;
+#define HAMR_GEX_GET_WORDS(take)           \
+  HAMR_GEX_GET_WORD(1, uint8_t, take)      \
+  HAMR_GEX_GET_WORD(2, hamr_gex_u16, take) \
+  HAMR_GEX_GET_WORD(4, hamr_gex_u32, take) \
+  HAMR_GEX_GET_WORD(8, hamr_gex_u64, take) \
+  default: break;
 static inline void hamr_gex_get(const char *function, gex_TM_t tm, void *dest, gex_Rank_t rank, const void *src,
                                 size_t nbytes) {
   const char *const from = hamr_gex_at(function, tm, rank, src, nbytes);
   HAMR_GEX_BEHIND_GETS();
-  switch (nbytes) {
-    HAMR_GEX_GET_WORD(1, uint8_t)
-    HAMR_GEX_GET_WORD(2, hamr_gex_u16)
-    HAMR_GEX_GET_WORD(4, hamr_gex_u32)
-    HAMR_GEX_GET_WORD(8, hamr_gex_u64)
-    default: break;
-  }
+  switch (nbytes) { HAMR_GEX_GET_WORDS(memcpy(dest, &w, nbytes); return) }
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   memmove(dest, from, nbytes);
 }
-/* Little-endian: a value's low bytes come first. */
+/* Not by way of memory, where it would be read wider than it was written. Little-endian: a value's low bytes come first. */
 static inline gex_RMA_Value_t hamr_gex_get_value(const char *function, gex_TM_t tm, gex_Rank_t rank, const void *src,
                                                  size_t nbytes) {
   gex_RMA_Value_t value = 0;
+  const char *from;
   if (__builtin_expect(nbytes > sizeof value, 0)) hamr_gex_unreached(function, tm, rank, src, nbytes);
-  hamr_gex_get(function, tm, &value, rank, src, nbytes);
+  from = hamr_gex_at(function, tm, rank, src, nbytes);
+  HAMR_GEX_BEHIND_GETS();
+  switch (nbytes) { HAMR_GEX_GET_WORDS(return w) }
+  while (nbytes--) value = value << 8 | ((const volatile unsigned char *)from)[nbytes];
   return value;
 }
 static inline void hamr_gex_put_value(const char *function, gex_TM_t tm, gex_Rank_t rank, void *dest,

@@ -47,18 +47,12 @@ fn failed(function: &str, why: &GasError) -> ! {
     }
 }
 
-/// How the barrier ended, if it has, or does so soon. Not while another thread is in the library.
-fn end(function: &str, id: c_int, flags: c_int, waits: bool) -> Option<c_int> {
-    let last = job::try_rank(function, |rank| {
-        let tried = match rank.barrier_try(name(id, flags)) {
-            Ok(None) if waits && rank.barrier_comes_soon() => rank.barrier_try(name(id, flags)),
-            tried => tried,
-        };
-        match tried {
-            Ok(ended) => ended.map(|name| name.map_or(NO_NAME, u64::from)),
-            Err(GasError::BarrierNames { .. }) => Some(OTHER_NAMES),
-            Err(why) => failed(function, &why),
-        }
+/// How the barrier ended, if it has. Not while another thread is in the library.
+fn end(function: &str, id: c_int, flags: c_int) -> Option<c_int> {
+    let last = job::try_rank(function, |rank| match rank.barrier_try(name(id, flags)) {
+        Ok(ended) => ended.map(|name| name.map_or(NO_NAME, u64::from)),
+        Err(GasError::BarrierNames { .. }) => Some(OTHER_NAMES),
+        Err(why) => failed(function, &why),
     })??;
     LAST.store(last, Relaxed);
     Some(if last == OTHER_NAMES { ERR_BARRIER_MISMATCH } else { 0 })
@@ -69,7 +63,7 @@ extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     const FUNCTION: &str = "gasnet_barrier_wait";
     job::check(FUNCTION);
     loop {
-        match end(FUNCTION, id, flags, true) {
+        match end(FUNCTION, id, flags) {
             Some(result) => return result,
             None => progress::poll_idle(FUNCTION),
         }
@@ -80,7 +74,7 @@ extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
 extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     const FUNCTION: &str = "gasnet_barrier_try";
     progress::poll(FUNCTION);
-    end(FUNCTION, id, flags, false).unwrap_or(ERR_NOT_READY)
+    end(FUNCTION, id, flags).unwrap_or(ERR_NOT_READY)
 }
 
 #[unsafe(no_mangle)]

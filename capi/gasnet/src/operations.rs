@@ -197,19 +197,17 @@ fn start(function: &'static str, team: &'static Team, what: What, is_detached: b
     event
 }
 
-/// All operations that have begun go as far as they can, those of a team in their order. A thread that finds another in
-/// the library leaves them to that one.
+/// All operations that have begun go as far as they can, those of a team in their order. How many have ended. A thread that finds
+/// another in the library leaves them to that one.
 #[inline]
-pub(crate) fn step() {
-    if LEFT.load(Relaxed) != 0 {
-        step_all();
-    }
+pub(crate) fn step() -> u32 {
+    if LEFT.load(Relaxed) == 0 { 0 } else { step_all() }
 }
 
-fn step_all() {
-    let Some(_locked) = job::try_lock() else { return };
+fn step_all() -> u32 {
+    let Some(_locked) = job::try_lock() else { return 0 };
     let mut open = OPEN.with(std::mem::take);
-    let mut at = 0;
+    let (mut at, mut ended) = (0, 0);
     while let Some(&Open { event, team }) = open.get(at) {
         // Those of its team that were begun before wait.
         let is_first = !open.iter().take(at).any(|before| std::ptr::eq(before.team, team));
@@ -224,6 +222,7 @@ fn step_all() {
             continue;
         }
         open.remove(at);
+        ended += 1;
         LEFT.store(open.len(), Relaxed);
         if work.is_detached {
             // SAFETY: a box of `start`, which nothing else knows.
@@ -234,6 +233,7 @@ fn step_all() {
         }
     }
     OPEN.with(|place| *place = open);
+    ended
 }
 
 /// Has it ended? Then it is handed over.

@@ -27,13 +27,12 @@ std::thread_local! {
     static VAIN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs handlers, and steps collectives; how many handlers. A thread that finds another in the library returns at once: that
+/// Runs handlers, and steps collectives; how many have run and ended. A thread that finds another in the library returns at once: that
 /// one polls, or lets the next poll do so.
 pub(crate) fn poll(function: &str) -> u32 {
     let found = job::try_rank(function, |rank| {
-        let found = rank.poll().unwrap_or_else(|why| job::failed(function, &why));
-        operations::step();
-        found
+        let found = if rank.is_quiet() { Ok(0) } else { rank.poll() };
+        found.unwrap_or_else(|why| job::failed(function, &why)) + operations::step()
     });
     if found.unwrap_or(0) == 0 && job::has_threads() {
         // The thread that another one polls for may have no processor.

@@ -1,5 +1,5 @@
-/* Remote atomics: each operation of each type, inlined and in the library (a segment's last bytes, ranks of the job), and
- * counters that all ranks step. */
+/* Remote atomics: each operation of each type, inlined, by its number and in the library (a segment's last bytes, ranks of the
+ * job), and counters that all ranks step. */
 #include "test.h"
 #include <gasnet_ratomic.h>
 
@@ -13,6 +13,7 @@
   do {                                                                                                  \
     T got = 0;                                                                                          \
     const gex_OP_t fetching = GEX_OP_TO_FETCHING(op);                                                   \
+    volatile gex_OP_t unknown = op, unknown_fetching = fetching;                                        \
     CHECK(GEX_OP_TO_NONFETCHING(fetching) == op);                                                       \
     gex_Event_Wait(gex_AD_OpNB_##DT(ad, NULL, to, at, GEX_OP_SET, 12, 0, GEX_FLAG_AD_REL));             \
     gex_Event_Wait(gex_AD_OpNB_##DT(ad, &got, to, at, fetching, operand1, operand2, 0));                \
@@ -23,6 +24,14 @@
     gex_Event_Wait(gex_AD_OpNB_##DT(ad, NULL, to, at, GEX_OP_SET, 12, 0, 0));                           \
     CHECK(!gex_AD_OpNBI_##DT(ad, NULL, to, at, op, operand1, operand2, end ? GEX_FLAG_RANK_IS_JOBRANK : 0)); \
     gex_NBI_Wait(GEX_EC_RMW | GEX_EC_PUT, 0);                                                           \
+    gex_Event_Wait(gex_AD_OpNB_##DT(ad, &got, to, at, GEX_OP_GET, 0, 0, 0));                            \
+    CHECK(got == (T)(expected));                                                                        \
+    gex_Event_Wait(gex_AD_OpNB_##DT(ad, NULL, to, at, GEX_OP_SET, 12, 0, 0));                           \
+    gex_Event_Wait(gex_AD_OpNB_##DT(ad, &got, to, at, unknown_fetching, operand1, operand2, 0));        \
+    CHECK(got == 12);                                                                                   \
+    gex_Event_Wait(gex_AD_OpNB_##DT(ad, &got, to, at, GEX_OP_SWAP, 12, 0, 0));                          \
+    CHECK(got == (T)(expected));                                                                        \
+    gex_Event_Wait(gex_AD_OpNB_##DT(ad, NULL, to, at, unknown, operand1, operand2, 0));                 \
     gex_Event_Wait(gex_AD_OpNB_##DT(ad, &got, to, at, GEX_OP_GET, 0, 0, 0));                            \
     CHECK(got == (T)(expected));                                                                        \
   } while (0)

@@ -5,7 +5,7 @@ use super::pieces::Op;
 use super::serve;
 use crate::handlers::{Handlers, Run};
 use crate::kinds::Kinds;
-use crate::message::{Msg, Payload, ReplyChunk, SegRange, Token};
+use crate::message::{Asked, Msg, Payload, ReplyChunk, SegRange, Token};
 use crate::{GasError, wire};
 use hamr_comm::abi::ids::HandlerKey;
 use hamr_comm::abi::slot::{INLINE_WORDS, RepHdr, ReqHdr};
@@ -151,9 +151,9 @@ impl<S> Rank<'_, S> {
             Category::Short => Payload::None,
         };
         let chunk = ReplyChunk::Own(&mut self.scratch);
-        let token = Token { to: me, world, chunk, replies: &mut self.replies };
+        let mut asked = Asked { to: me, world, chunk, replies: &mut self.replies };
         if let Some(Run::Request(_, run)) = table.run.get(usize::from(at)) {
-            run(&mut self.state, Msg { source: me, world, args, payload }, token);
+            run(&mut self.state, Msg { source: me, world, args, payload }, Token(&mut asked));
         }
         if let Some((at, why)) = self.replies.error {
             return Err(self.breaks(GasError::Reply { to: me.0, at, why: why.text() }));

@@ -38,6 +38,10 @@ impl<S> Rank<'_, S> {
         for rank in (0..size).map(RankId) {
             self.open(rank)?;
         }
+        self.is_pair = size == 2 && self.senders.is_none();
+        if self.is_pair {
+            self.last = usize::from(self.me().0 == 0);
+        }
         self.clear_barriers().ok_or(GasError::NoWorld)?;
         self.describe(table)?;
         self.task().barrier()?;

@@ -175,12 +175,6 @@ impl<S> Rank<'_, S> {
         }
     }
 
-    /// Does what [`Self::barrier_try`] waits for come at once? For interfaces in other languages.
-    #[doc(hidden)]
-    pub fn barrier_comes_soon(&self) -> bool {
-        self.barrier.comes_soon()
-    }
-
     /// The same without waiting (`gasnet_barrier_try`). `None`: not all have come.
     pub fn barrier_try(&mut self, name: BarrierName) -> Result<Option<Option<u32>>, GasError> {
         self.attached()?;
@@ -219,7 +213,10 @@ impl<S> Rank<'_, S> {
                 return None;
             }
             let line = rounds.get(inside.round)?.mine.get((*number & 1) as usize)?;
-            inside.merged = inside.merged.with(Merge::read(*line));
+            match Merge::read(*line) {
+                Merge::Anonymous => {}
+                heard => inside.merged = inside.merged.with(heard),
+            }
             inside.round += 1;
             // Not a message, and yet what a poll waits for: the next one spins again.
             self.idle = 0;

@@ -44,15 +44,18 @@ pub(crate) const MAX_MEDIUM: usize = (if cfg!(hamr_bare) { 4 << 10 } else { 16 <
 /// Not a rank.
 pub(crate) const NO_RANK: RankId = RankId(u32::MAX);
 
-/// Slots of a lane at most: a hot slot and the longest ring.
-const SLOTS: usize = 1 + GasLayout::MAX_RING as usize;
+/// Requests in the ring of a lane at a time, at most. Images are small.
+const WINDOW: u32 = if cfg!(hamr_bare) { 16 } else { GasLayout::MAX_RING };
 
 /// What a rank has of another, and of itself.
 pub(crate) struct Peer {
     pub(crate) requester: Requester<Queue<()>>,
     pub(crate) responder: Responder<Queue<()>>,
-    /// What the request in each slot is.
-    pub(crate) ops: [Op; SLOTS],
+    /// A request in its hot slot had arguments in the chunk: a look for the next one also loads the chunk's first line, which then
+    /// comes in the time of the slot's.
+    pub(crate) reads_chunk: bool,
+    /// What the request in each slot is: [`Self::op`].
+    ops: [Op; 1 + WINDOW as usize],
     /// Where the chunks of requests to it begin, and of those from it.
     pub(crate) to: Chunks,
     pub(crate) from: Chunks,
@@ -65,7 +68,7 @@ impl Peer {
         let responder = Responder::new(gas.lane(gas.me(), other)?, Epoch(1));
         let to = Chunks::new(gas.layout(), other, gas.me())?;
         let from = Chunks::new(gas.layout(), gas.me(), other)?;
-        Some(Self { requester, responder, ops: [Op::Am; SLOTS], to, from })
+        Some(Self { requester, responder, reads_chunk: false, ops: [Op::Am; 1 + WINDOW as usize], to, from })
     }
 
     /// The slot of the next request. A lone one goes where the last one was, whose line both sides have;
@@ -76,13 +79,26 @@ impl Peer {
             return Some(0);
         }
         let mask = self.requester.slots().ring_len() - 1;
-        self.requester.ring_has_room().then(|| 1 + (self.requester.next_position() as u32 & mask))
+        let has_room = self.requester.ring_has_room();
+        let has_op = WINDOW == GasLayout::MAX_RING || self.requester.in_ring() < u64::from(WINDOW);
+        (has_room && has_op).then(|| 1 + (self.requester.next_position() as u32 & mask))
+    }
+
+    /// What the request in a slot is.
+    #[inline(always)]
+    pub(crate) fn op(&self, slot: u32) -> Option<Op> {
+        self.ops.get(Self::op_at(slot)).copied()
+    }
+
+    #[inline(always)]
+    const fn op_at(slot: u32) -> usize {
+        if WINDOW == GasLayout::MAX_RING || slot == 0 { slot as usize } else { 1 + ((slot - 1) % WINDOW) as usize }
     }
 
     /// Publishes a request in a slot of [`Self::room`].
     #[inline(always)]
     pub(crate) fn submit(&mut self, slot: u32, op: Op, hdr: ReqHdr, words: &[u64]) {
-        if let Some(place) = self.ops.get_mut(slot as usize) {
+        if let Some(place) = self.ops.get_mut(Self::op_at(slot)) {
             *place = op;
         }
         if slot == 0 {
@@ -157,6 +173,8 @@ pub struct Rank<'t, S: 'static> {
     /// Polls in a row that found nothing; in all since the serve loop ran, up to the last that looked at all ranks.
     pub(crate) idle: u32,
     pub(crate) polls: u32,
+    /// There are two ranks, whose lanes are not announced: `last` is the other one.
+    pub(crate) is_pair: bool,
     /// The rank of the last message, above all before there was one, and how many more polls may look at it first.
     pub(crate) last: usize,
     pub(crate) budget: u32,
@@ -210,6 +228,7 @@ impl<'t, S> Rank<'t, S> {
             last_owed: NO_RANK,
             idle: 0,
             polls: 0,
+            is_pair: false,
             last: usize::MAX,
             budget: 0,
             barrier: Barrier::new(),
@@ -304,6 +323,6 @@ mod tests {
 
     #[test]
     fn a_rank_takes_as_much_memory_as_the_documentation_says() {
-        assert!(size_of::<Peer>() <= 320 + SLOTS * 24, "{}", size_of::<Peer>());
+        assert!(size_of::<Peer>() <= 320 + (1 + WINDOW as usize) * 24, "{}", size_of::<Peer>());
     }
 }

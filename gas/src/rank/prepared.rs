@@ -179,7 +179,7 @@ impl<'m> Token<'m> {
     /// # Errors
     /// [`GasError::TooLong`]: a message has less than `least`. There is no reply then.
     pub fn prepare_medium(self, least: usize, most: usize) -> Result<PreparedReply<'m>, GasError> {
-        let size = negotiate(least, most, self.replies.medium)?;
+        let size = negotiate(least, most, self.0.replies.medium)?;
         Ok(PreparedReply { token: self, payload: Payload { size, place: Place::Medium([0; MAX_MEDIUM]) } })
     }
 
@@ -189,7 +189,7 @@ impl<'m> Token<'m> {
     /// # Errors
     /// [`GasError::TooLong`]: fewer than `least` bytes are there. There is no reply then.
     pub fn prepare_long(self, least: usize, most: usize, dest: u64) -> Result<PreparedReply<'m>, GasError> {
-        let segment = self.world.segment_len(self.to).unwrap_or(0);
+        let segment = self.0.world.segment_len(self.0.to).unwrap_or(0);
         let size = negotiate(least, most, room_at(dest, segment))?;
         Ok(PreparedReply { token: self, payload: Payload { size, place: Place::Long(dest) } })
     }
@@ -206,7 +206,7 @@ impl PreparedReply<'_> {
     /// # Errors
     /// [`GasError::TooLong`]: it ends behind [`Self::size`].
     pub fn write(&mut self, at: usize, bytes: &[u8]) -> Result<(), GasError> {
-        self.payload.write(self.token.world, self.token.to, at, bytes)
+        self.payload.write(self.token.0.world, self.token.0.to, at, bytes)
     }
 
     /// Replies with the first `len` bytes of the payload to the handler `at` (`gex_AM_CommitReply…`). A handler that is

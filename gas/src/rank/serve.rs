@@ -4,13 +4,14 @@ use super::pieces::{self, Op};
 use super::{NO_RANK, Peer, Rank};
 use crate::handlers::{Handlers, ReplyFn, RequestFn, Run};
 use crate::kinds::Kinds;
-use crate::message::{Msg, Payload, Replies, ReplyChunk, SegRange, Token, Unsent};
+use crate::message::{Asked, Msg, Payload, Replies, ReplyChunk, SegRange, Token, Unsent};
 use crate::thread::pause;
 use crate::{GasError, wire};
+use core::hint::black_box;
 use hamr_comm::abi::slot::{RepHdr, ReqHdr};
 use hamr_comm::abi::status::Status;
 use hamr_comm::abi::window::{SlotAccess, Slots, Window};
-use hamr_comm::abi::world::{ARGS_BYTES, Category};
+use hamr_comm::abi::world::{ARGS_BYTES, AmWord, Category};
 use hamr_comm::am::{Found, patience};
 use hamr_comm::world::{RankId, WorldRef};
 
@@ -90,6 +91,25 @@ impl<S> Rank<'_, S> {
         Ok(())
     }
 
+    /// Of two ranks: there is nothing of the other one, and nothing else to do. For interfaces in other languages, whose polls
+    /// in vain are short by it; behind true no [`Self::poll`] is needed.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_quiet(&mut self) -> bool {
+        let idle = self.idle.wrapping_add(1);
+        let is_due = self.budget <= 1 || idle.is_multiple_of(VAIN) || self.last_owed != NO_RANK && idle > FENCE;
+        if !self.is_pair || is_due || self.table.is_none() {
+            return false;
+        }
+        let Some(peer) = self.peers.get(self.last).filter(|peer| !peer.has_news()) else { return false };
+        if peer.reads_chunk {
+            let _ = black_box(self.gas.window().load::<u32>(peer.from.request(0)));
+        }
+        self.budget -= 1;
+        self.idle = idle;
+        true
+    }
+
     /// One look at all ranks.
     pub(crate) fn poll_once(&mut self) -> Result<u32, GasError> {
         let table = self.attached()?;
@@ -108,7 +128,7 @@ impl<S> Rank<'_, S> {
                 self.turn()?;
             }
             // Of two ranks there is no other one.
-            if self.peers.len() > 2 || looked == usize::MAX || self.senders.is_some() {
+            if !self.is_pair || looked == usize::MAX {
                 found = self.poll_others(table, looked)?;
             }
         }
@@ -173,7 +193,7 @@ impl<S> Rank<'_, S> {
         while let Some((slot, hdr)) = peer.reply() {
             found += 1;
             self.last = rank;
-            let is_done = match peer.ops.get(slot as usize) {
+            let is_done = match peer.op(slot) {
                 Some(Op::Am) if let Some(at) = wire::reply_handler(hdr) => {
                     run_reply(table, at, peer, slot, parts!(self, rank)).is_some()
                 }
@@ -312,14 +332,14 @@ impl<S> Rank<'_, S> {
     fn take_other(&mut self, from: usize, slot: u32, hdr: RepHdr) -> Taken {
         let Some(peer) = self.peers.get(from) else { return Taken::Not };
         let source = RankId(from as u32);
-        let result = match peer.ops.get(slot as usize) {
+        let result = match peer.op(slot) {
             Some(Op::Am) if hdr.has(RepHdr::AM_REPLY) => Err(GasError::Corrupt(source.0)),
             Some(Op::Held) if hdr.status() == Status::OK => {
                 self.held = Some(slot);
                 return Taken::Held;
             }
             Some(Op::Am) | None => Err(self.refused(source, slot, hdr)),
-            Some(&op) => self.piece_is_done(source, slot, op, hdr),
+            Some(op) => self.piece_is_done(source, slot, op, hdr),
         };
         match result {
             Ok(()) => Taken::Yes,
@@ -380,29 +400,31 @@ fn serve<S>(
 
 /// Serves an active message.
 #[inline(always)]
-fn serve_message<S>(table: &'static Handlers<S>, at: u8, peer: &Peer, found: Found, parts: &mut Parts<'_, S>) {
+fn serve_message<S>(table: &'static Handlers<S>, at: u8, peer: &mut Peer, found: Found, parts: &mut Parts<'_, S>) {
     let Parts { source, world, .. } = *parts;
-    let slot = peer.responder.slot(found.slot);
+    let Peer { responder, from, reads_chunk, .. } = peer;
+    let slot = responder.slot(found.slot);
     let words = slot.request_words();
     let (state, scratch, replies) = (&mut *parts.state, &mut *parts.scratch, &mut *parts.replies);
     replies.begin();
-    let (window, medium, chunk) = (replies.window, replies.medium, ReplyChunk::Lane(&peer.from, found.slot));
+    let (window, medium, chunk) = (replies.window, replies.medium, ReplyChunk::Lane(from, found.slot));
     if let Some(args) = wire::short_args(&words) {
         match request_handler(table, at, Category::Short) {
             Some(run) => {
-                let token = Token { to: source, world, chunk, replies };
-                run(state, Msg { source, world, args, payload: Payload::None }, token);
+                let mut asked = Asked { to: source, world, chunk, replies };
+                run(state, Msg { source, world, args, payload: Payload::None }, Token(&mut asked));
             }
             None => replies.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
         }
     } else {
-        let (mut out, request) = (None, peer.from.request(found.slot));
+        let (mut out, request) = (None, from.request(found.slot));
+        *reads_chunk |= found.slot == 0 && AmWord(words[0] as u32).args_are_out();
         match wire::unpack(&words, &mut out, window, request, medium) {
             Some(message) => match request_handler(table, at, message.category) {
                 Some(run) => {
                     let payload = payload(&message, window, request, scratch);
-                    let token = Token { to: source, world, chunk, replies };
-                    run(state, Msg { source, world, args: message.args, payload }, token);
+                    let mut asked = Asked { to: source, world, chunk, replies };
+                    run(state, Msg { source, world, args: message.args, payload }, Token(&mut asked));
                 }
                 None => replies.hdr = RepHdr::inline(Status::NO_HANDLER, 0),
             },

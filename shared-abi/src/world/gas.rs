@@ -24,6 +24,8 @@ pub const HANDLERS: u32 = 256;
 pub const ARGS_BYTES: u32 = 64;
 /// Worlds of more ranks have shorter chunks.
 const FEW: u32 = 16;
+/// Worlds of more ranks have shorter rings: addresses grow with the square of the ranks.
+const FEWER: u32 = 4;
 
 /// Where the parts of all ranks are, planned or checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,11 +66,12 @@ const _: () = assert!(size_of::<GasName>() == SLOT_BYTES && offset_of!(GasName, 
 
 impl GasLayout {
     /// Ring slots of a lane at most.
-    pub const MAX_RING: u32 = 16;
+    pub const MAX_RING: u32 = 64;
 
     /// Parts for so many ranks from `at` on.
     pub(super) const fn plan(at: u64, ranks: u32) -> Self {
-        let (ring, chunk) = (Self::MAX_RING, if ranks <= FEW { 16 << 10 } else { 4 << 10 });
+        let ring = if ranks <= FEWER { Self::MAX_RING } else { 16 };
+        let chunk = if ranks <= FEW { 16 << 10 } else { 4 << 10 };
         Self { at, ranks, ring, chunk }
     }
 

@@ -81,7 +81,7 @@ fn gas_is_behind_the_homes() {
     assert_eq!(WorldLayout::read(&window), Ok(layout));
     assert_eq!((layout.ranks(), layout.front(), without.gas()), (without.ranks(), without.front(), None));
     let gas = layout.gas().expect("planned");
-    let part = 64 * (1 + 6 + 256) + 2 * 17 * (64 + 2 * (16 << 10));
+    let part = 64 * (1 + 6 + 256) + 2 * 65 * (64 + 2 * (16 << 10));
     assert_eq!(gas.range(), Range { off: 4 * HOME_ALIGN, len: 2 * part });
     assert_eq!(layout.len(), gas.range().off + 2 * part);
     let (zero, one, two) = (RankId(0), RankId(1), RankId(2));
@@ -90,12 +90,12 @@ fn gas_is_behind_the_homes() {
     assert_eq!((gas.barrier_line(one, 5), gas.barrier_line(one, 6)), (Some(at + 6 * 64), None));
     assert_eq!(gas.name(one, 255), Some(at + (7 + 255) * 64));
     let lane = gas.lane(one, one).expect("a rank");
-    assert_eq!(lane.req_base, at + 263 * 64 + 17 * (64 + (32 << 10)));
-    assert!(lane.is_well_formed() && lane.slots() == 17);
-    assert_eq!(gas.chunk(one, one, 16), Some(lane.req_base + 17 * 64 + 16 * (32 << 10)));
-    assert_eq!(gas.chunk(one, one, 16).map(|at| at + (32 << 10)), Some(layout.len()));
+    assert_eq!(lane.req_base, at + 263 * 64 + 65 * (64 + (32 << 10)));
+    assert!(lane.is_well_formed() && lane.slots() == 65);
+    assert_eq!(gas.chunk(one, one, 64), Some(lane.req_base + 65 * 64 + 64 * (32 << 10)));
+    assert_eq!(gas.chunk(one, one, 64).map(|at| at + (32 << 10)), Some(layout.len()));
     assert_eq!(
-        (gas.chunk(one, one, 17), gas.lane(one, two), gas.lane(two, one), gas.head(two)),
+        (gas.chunk(one, one, 65), gas.lane(one, two), gas.lane(two, one), gas.head(two)),
         (None, None, None, None)
     );
     assert_eq!(gas.at_front().head(zero), Some(0));
@@ -119,7 +119,13 @@ fn gas_is_behind_the_homes() {
 #[test]
 fn one_to_4095_ranks_are_planned() {
     // Of GAS, of which only what is used takes memory; and the world of so many ranks without homes.
-    for (ranks, gas, front) in [(1, 1 << 20, 1 << 20), (64, 552 << 20, 80 << 20), (MAX_RANKS, 2200 << 30, 320 << 30)] {
+    for (ranks, gas, front) in [
+        (1, 3 << 20, 1 << 20),
+        (4, 33 << 20, 2 << 20),
+        (5, 14 << 20, 2 << 20),
+        (64, 552 << 20, 80 << 20),
+        (MAX_RANKS, 2200 << 30, 320 << 30),
+    ] {
         let layout = WorldLayout::plan(&vec![plan(4096); ranks]).expect("allowed");
         let with_gas = layout.with_gas().expect("room").len() - layout.len();
         assert!(with_gas < gas, "{ranks}: {with_gas}");

@@ -42,7 +42,8 @@ pub fn hostile(rank: &mut Rank<State>, seed: u64) -> Result<u32, Fault> {
         for _ in 0..20_000 {
             let victim = RankId((next() % u64::from(last.0.max(1))) as u32);
             let lane = if next() % 2 == 0 { layout.lane(victim, me) } else { layout.lane(me, victim) };
-            let base = lane.ok_or_else(|| Fault::msg("no lane"))?.req_base + (next() % 17) * 64;
+            let lane = lane.ok_or_else(|| Fault::msg("no lane"))?;
+            let base = lane.req_base + (next() % u64::from(lane.slots())) * 64;
             let handler = [10, 11, 12, 200, 201, 255, next() & 0xFFFF][(next() % 7) as usize];
             let key = [0x1000, 0x2000, 0, 0x3000][(next() % 4) as usize] | handler & 0xFFF;
             let key = if next() % 4 == 0 { 0x2001 + next() % 3 } else { key };
