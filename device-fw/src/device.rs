@@ -196,7 +196,8 @@ impl<'s, B: Board> Device<'s, B> {
                     self.board.notify();
                     return Progress::Worked(n);
                 }
-                Round::HostGone => {}
+                // The host is gone; without tasks nothing else is left.
+                _ => {}
             }
         }
         self.shake_hands()

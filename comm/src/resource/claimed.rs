@@ -1,6 +1,6 @@
 //! A resource that a task keeps across its waits.
 
-use super::{CLAIMED, FREE, POISONED, Resource, present, refused};
+use super::{CLAIMED, FREE, Resource, present, refused};
 use crate::claims::Owner;
 use crate::fault::Fault;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +20,7 @@ impl Claimed<'_> {
     /// The task keeps it no more, or is unwound. One that was poisoned meanwhile stays so.
     pub(crate) fn end(&self) {
         #[cfg(not(hamr_bare))]
-        let free = if std::thread::panicking() { POISONED } else { FREE };
+        let free = if std::thread::panicking() { super::POISONED } else { FREE };
         #[cfg(hamr_bare)]
         let free = FREE;
         let _ = self.0.compare_exchange(CLAIMED, free, Ordering::Release, Ordering::Relaxed);

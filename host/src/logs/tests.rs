@@ -2,7 +2,6 @@
 
 use super::cases::string_table;
 use super::lines::{Decoder, Frames};
-use super::string_table::StringTable;
 use super::*;
 use crate::log_ring::Taken;
 use proptest::prelude::*;
