@@ -7,7 +7,7 @@ use crate::fault::{Fault, Trace};
 use crate::migrate::{Decoder, Encoder, Malformed, Migratable};
 use hamr_shared_abi::slot::{INLINE_BYTES, INLINE_WORDS, RepHdr, TWO_LINE_BYTES, TWO_LINE_WORDS};
 use hamr_shared_abi::status::Status;
-use hamr_shared_abi::window::Payload;
+use hamr_shared_abi::window::{Payload, Unread};
 
 /// What a thunk made of a request: two words, which it returns in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,16 +145,17 @@ impl<'s> Frame<'s> {
     #[inline(never)]
     fn decoder<'f>(&'f mut self, args: Arguments<'f>) -> Result<Decoder<'f>, Malformed> {
         let len = args.payload.len();
-        if let Some(chunk) = args.payload.in_chunk() {
-            return Ok(Decoder::of_message(chunk, self.scratch.get_mut(..len).ok_or(Malformed)?));
-        }
-        if len > INLINE_BYTES && !args.payload.has_second_line() {
-            return self.scratch.get(..len).map(Decoder::new).ok_or(Malformed);
-        }
-        let (first, second) = self.args.split_at_mut(INLINE_WORDS);
-        args.payload.read(first);
-        args.payload.read_second(second);
-        bytemuck::cast_slice(&self.args).get(..len).map(Decoder::new).ok_or(Malformed)
+        let (bytes, room) = if let Some(chunk) = args.payload.in_chunk() {
+            (Some(chunk), self.scratch.get_mut(..len).ok_or(Malformed)?)
+        } else if len > INLINE_BYTES && !args.payload.has_second_line() {
+            (self.scratch.get(..len).map(Unread::private), &mut [][..])
+        } else {
+            let (first, second) = self.args.split_at_mut(INLINE_WORDS);
+            args.payload.read(first);
+            args.payload.read_second(second);
+            (bytemuck::cast_slice(&self.args).get(..len).map(Unread::private), &mut [][..])
+        };
+        Ok(Decoder::of_message(bytes.ok_or(Malformed)?, room))
     }
 
     /// Arguments of whole words, which the caller may overwrite, with as many words behind them as a line

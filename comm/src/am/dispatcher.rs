@@ -21,8 +21,6 @@ use hamr_shared_abi::window::{Heap, Payload, Queue, Slot};
 const BACKLOG: usize = 16;
 /// Messages per stream and round (rule 9): one busy stream does not starve the others.
 pub(super) const BATCH: u32 = 16;
-/// Images, which are small, check each message with a chunk.
-const KNOWS_CHUNKS: bool = cfg!(not(hamr_bare));
 
 pub(super) struct Endpoint<K, F> {
     pub(super) responder: Responder<Queue<K, F>>,
@@ -43,7 +41,7 @@ impl<K, F> Endpoint<K, F> {
     /// A message with this header and handler was checked.
     pub(super) fn know_chunk(&mut self, hdr: ReqHdr, run: Thunk) {
         let hdr = ReqHdr(hdr.0 & !ReqHdr::ONE_WAY);
-        if KNOWS_CHUNKS && hdr.is_in_chunk_alone() {
+        if Payload::IN_CHUNKS && hdr.is_in_chunk_alone() {
             self.known = Known { hdr, run, beside: Beside::Chunk };
         }
     }
@@ -185,7 +183,7 @@ impl<K: Clone> Dispatcher<'_, K> {
             let mut args = in_lines;
             if beside > Beside::Line {
                 let there = match beside {
-                    Beside::Chunk if KNOWS_CHUNKS => in_chunk(hot.slots, 0, hot.slot),
+                    Beside::Chunk if Payload::IN_CHUNKS => in_chunk(hot.slots, 0, hot.slot),
                     _ => take_data(&cx.heap, hot.slots).then_some(args),
                 };
                 // Malformed, or short.
@@ -222,7 +220,8 @@ impl<K: Clone> Dispatcher<'_, K> {
         let two_way = ReqHdr(hdr.0 & !ReqHdr::ONE_WAY);
         let mut args = slot.payload(hdr.len());
         if two_way != endpoint.known.hdr || !two_way.is_plain() {
-            let is_in_chunk = KNOWS_CHUNKS && two_way == endpoint.known.hdr && endpoint.known.beside == Beside::Chunk;
+            let is_in_chunk =
+                Payload::IN_CHUNKS && two_way == endpoint.known.hdr && endpoint.known.beside == Beside::Chunk;
             if is_in_chunk && let Some(chunk) = in_chunk(endpoint.responder.slots(), found.slot, slot) {
                 args = chunk;
             } else if !two_way.is_plain() || hdr.len() > INLINE_BYTES {

@@ -3,7 +3,7 @@
 //! It is a [`Responder`] with the device as the peer: whatever the bytes are, each message gets one
 //! reply.
 
-use super::long::in_slot;
+use super::long::{in_place, load};
 use super::request::{Parts, parts};
 use super::{Expected, Found, QueueEnd, Responder, SlotAccess};
 use crate::frame::{Arguments, Frame, Reply};
@@ -150,7 +150,14 @@ fn start<'p, K: Clone>(
         return Err(Status::CANCELLED);
     }
     let entry = table.get(usize::from(hdr.key().0)).ok_or(Status::NO_HANDLER)?;
-    let args = in_slot(responder.slots(), found.slot, (&words, parts.args), short)?;
+    let slots = responder.slots();
+    let args = match in_place(slots, found.slot, &parts.args) {
+        Some(there) => there,
+        None => {
+            let len = load(None, &mut [], slots, found.slot, (&words, parts.args), short)?;
+            Payload::private(short, len)
+        }
+    };
     Ok((entry, hdr, parts, args))
 }
 

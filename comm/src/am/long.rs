@@ -66,7 +66,14 @@ impl<K: Clone> Dispatcher<'_, K> {
         let mut short = [0; INLINE_WORDS];
         let words = self.frame.words;
         let slots = endpoint.responder.slots();
-        let args = load(&self.heap, &mut self.frame, slots, found.slot, (&words, args), &mut short)?;
+        let args = match in_place(slots, found.slot, &args) {
+            Some(there) => there,
+            None => {
+                let (heap, scratch) = (Some(&self.heap), &mut *self.frame.scratch);
+                let len = load(heap, scratch, slots, found.slot, (&words, args), &mut short)?;
+                Payload::private(&mut short, len)
+            }
+        };
         let slot = endpoint.responder.slot(found.slot);
         let Ext { deadline_us, .. } = ext;
         self.activity.limit(if deadline_us & Ext::ENFORCED != 0 { ext.micros() } else { 0 });
@@ -292,52 +299,46 @@ impl Callee {
     }
 }
 
-/// The arguments: long ones in a chunk, which are read from there once (rule 5), or a private copy at the front of `short`,
-/// or of scratch memory. `words` are the request's payload.
-// Not inlined: an image has it once, and the code that runs tasks has only the call.
-#[inline(never)]
-pub(super) fn load<'p, K, F: Order>(
-    heap: &Heap<K>,
-    frame: &mut Frame<'_>,
-    slots: &'p Queue<K, F>,
-    slot: u32,
-    (words, args): (&[u64; INLINE_WORDS], Args),
-    short: &'p mut [u64; INLINE_WORDS],
-) -> Result<Payload<'p>, Status> {
-    let Args::Buffer { at } = args else { return in_slot(slots, slot, (words, args), short) };
-    let bad = Status::BAD_REQUEST;
-    let len = usize::try_from(at.len).map_err(|_| bad)?;
-    let line: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
-    let room = if len <= INLINE_BYTES { line.get_mut(..len) } else { frame.scratch.get_mut(..len) };
-    heap.read_bytes(at.off, room.ok_or(bad)?).map_err(|_| bad)?;
-    Ok(Payload::private(short, len))
+/// Long arguments in a chunk, to be read from there once (rule 5).
+#[inline(always)]
+pub(super) fn in_place<'p, K, F: Order>(slots: &'p Queue<K, F>, slot: u32, args: &Args) -> Option<Payload<'p>> {
+    match *args {
+        Args::Chunk { len } if Payload::IN_CHUNKS && len > INLINE_BYTES => slots.chunk_payload(slot, len),
+        _ => None,
+    }
 }
 
-/// [`load`] of arguments that are in no buffer.
-#[inline(always)]
-pub(super) fn in_slot<'p, K, F: Order>(
-    slots: &'p Queue<K, F>,
+/// Copies the arguments to the front of `short`, or of scratch memory if they are too long: the one copy that is decoded (rule
+/// 5). `words` are the request's payload. Returns their length. Without a heap there are no buffers.
+// Not inlined: an image has it once, and the code that runs tasks has only the call.
+#[inline(never)]
+pub(super) fn load<K, F: Order>(
+    heap: Option<&Heap<K>>,
+    scratch: &mut [u8],
+    slots: &Queue<K, F>,
     slot: u32,
     (words, args): (&[u64; INLINE_WORDS], Args),
-    short: &'p mut [u64; INLINE_WORDS],
-) -> Result<Payload<'p>, Status> {
+    short: &mut [u64; INLINE_WORDS],
+) -> Result<usize, Status> {
     let bad = Status::BAD_REQUEST;
     let len = match args {
         Args::Inline { start, end } => {
             // Parts are whole words; the bytes behind the last one are not decoded.
             let from = words.get(start as usize / 8..).ok_or(bad)?;
             short.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            end.checked_sub(start).ok_or(bad)? as usize
+            return end.checked_sub(start).map(|len| len as usize).ok_or(bad);
         }
-        Args::Chunk { len } if len > INLINE_BYTES => return slots.chunk_payload(slot, len).ok_or(bad),
-        Args::Chunk { len } => {
-            let line: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
-            slots.read_request_chunk(slot, line.get_mut(..len).ok_or(bad)?).ok_or(bad)?;
-            len
-        }
-        Args::Buffer { .. } => return Err(bad),
+        Args::Chunk { len } => len,
+        Args::Buffer { at } => usize::try_from(at.len).map_err(|_| bad)?,
     };
-    Ok(Payload::private(short, len))
+    let line: &mut [u8; INLINE_BYTES] = bytemuck::must_cast_mut(short);
+    let room = if len <= INLINE_BYTES { line.get_mut(..len) } else { scratch.get_mut(..len) };
+    let room = room.ok_or(bad)?;
+    match args {
+        Args::Buffer { at } => heap.ok_or(bad)?.read_bytes(at.off, room).map_err(|_| bad)?,
+        _ => slots.read_request_chunk(slot, room).ok_or(bad)?,
+    }
+    Ok(len)
 }
 
 #[inline(never)]

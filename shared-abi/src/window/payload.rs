@@ -29,6 +29,8 @@ impl<'q> Payload<'q> {
     const SECOND: u32 = 1 << 31;
     /// All bytes are in a chunk.
     const CHUNK: u32 = 3 << 30;
+    /// Are there such payloads? Bare images, which are small, copy the bytes out before.
+    pub const IN_CHUNKS: bool = cfg!(not(hamr_bare));
 
     #[inline(always)]
     const fn bits(len: usize) -> u32 {
@@ -92,7 +94,7 @@ impl<'q> Payload<'q> {
     /// The bytes in the chunk, if they are there.
     #[inline(always)]
     pub fn in_chunk(self) -> Option<Unread<'q>> {
-        let is_there = self.bits & Self::CHUNK == Self::CHUNK;
+        let is_there = Self::IN_CHUNKS && self.bits & Self::CHUNK == Self::CHUNK;
         is_there.then(|| Unread { at: self.at, len: self.len(), is_private: false, _bytes: PhantomData })
     }
 

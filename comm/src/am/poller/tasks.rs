@@ -585,12 +585,8 @@ fn long_arguments<K, F: Order>(
 ) -> Result<usize, Status> {
     // They had no fault when the call was taken.
     let args = parts(job.hdr, &job.words)?.args;
-    let payload = load(heap, frame, endpoint.responder.slots(), job.found.slot, (&job.words, args), short)?;
-    let len = payload.len();
-    if let Some(chunk) = payload.in_chunk() {
-        chunk.copy_to(frame.scratch.get_mut(..len).ok_or(Status::BAD_REQUEST)?);
-    }
-    Ok(len)
+    let (slots, words) = (endpoint.responder.slots(), (&job.words, args));
+    load(Some(heap), frame.scratch, slots, job.found.slot, words, short)
 }
 
 /// The task in this place is gone: its calls are cancelled, and the place is free when the host has
