@@ -3,7 +3,7 @@
 mod common;
 
 use common::conformance::conforms;
-use common::{SOON, goes_on_without_its_host, is_gone, open, open_with, pair, runtime};
+use common::{SOON, goes_on_without_its_host, is_gone, open, open_with, pair, runtime, stop};
 use hamr::{CallError, Image, Options, WaitMode};
 use hamr_comm::abi::status::Status;
 use hamr_verbs::handlers::{
@@ -11,7 +11,6 @@ use hamr_verbs::handlers::{
 };
 use hamr_verbs::host::{Fabric, FabricError, QpPlan, Wire};
 use hamr_verbs::wire::{Access, Opcode, WcStatus};
-use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -76,8 +75,7 @@ fn a_restart_ends_the_adapter() {
     new.sends(&node, 10);
     // A stopped adapter does not keep the next epoch.
     let process = new.fabric.process().expect("it runs");
-    let pid = Pid::from_raw(process.cast_signed()).expect("not zero");
-    kill_process(pid, Signal::STOP).expect("it runs");
+    stop(process);
     let begin = Instant::now();
     node.restart().expect("it begins another epoch");
     assert!(is_gone(process) && begin.elapsed() < SOON / 2, "{:?}", begin.elapsed());
@@ -96,7 +94,7 @@ fn a_stopped_adapter_is_given_up() {
     let node = open("shm", 1 << 20);
     let pair = pair(&node);
     let process = pair.fabric.process().expect("it runs");
-    kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::STOP).expect("it runs");
+    stop(process);
     let begin = Instant::now();
     assert!(matches!(pair.fabric.completion_queue(1), Err(FabricError::Late)));
     assert!(is_gone(process) && begin.elapsed() < SOON / 2);

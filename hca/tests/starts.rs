@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SOON, is_gone, open, pair};
+use common::{SOON, is_gone, open, pair, stop};
 use hamr::CallOptions;
 use hamr_comm::abi::status::Status;
 use hamr_verbs::handlers::{set_up_and_send, wait_for_one};
@@ -154,14 +154,12 @@ fn a_wait_for_a_stopped_adapter_keeps_to_its_limit() {
     let node = open("shm", 1 << 20);
     let pair = pair(&node);
     let process = pair.fabric.process().expect("it runs");
-    let signal =
-        |signal| kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), signal).expect("it runs");
-    signal(Signal::STOP);
+    stop(process);
     let deadline = CallOptions { deadline: Some(Duration::from_millis(200)), ..CallOptions::default() };
     let begin = Instant::now();
     let done = node.stream().expect("a stream").sync_with(wait_for_one::with(pair.cq), deadline);
     assert!(done.is_err() && begin.elapsed() < Duration::from_secs(5), "{done:?} after {:?}", begin.elapsed());
-    signal(Signal::CONT);
+    kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::CONT).expect("it runs");
     pair.sends(&node, 10);
 }
 
@@ -172,9 +170,7 @@ fn a_command_to_a_stopped_adapter_keeps_to_its_limit() {
     let fabric = Fabric::open(&node).expect("an adapter");
     fabric.provide(&node);
     let process = fabric.process().expect("it runs");
-    let signal =
-        |signal| kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), signal).expect("it runs");
-    signal(Signal::STOP);
+    stop(process);
     let deadline = CallOptions { deadline: Some(Duration::from_millis(200)), ..CallOptions::default() };
     for _ in 0..3 {
         let (_, after) = failed(&node, deadline);
@@ -182,13 +178,13 @@ fn a_command_to_a_stopped_adapter_keeps_to_its_limit() {
     }
     // The impatience of a device ends no adapter, and uses up no places; answers that come late are taken for none of what is asked
     // next.
-    signal(Signal::CONT);
+    kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::CONT).expect("it runs");
     assert_eq!(fabric.process().expect("it runs"), process);
     let queues = [(); MAX_COMPLETION_QUEUES as usize].map(|()| fabric.completion_queue(1).expect("it answers"));
     assert!(fabric.queue_pair(&QpPlan::new(queues[0])).is_ok());
     queues[1..].iter().for_each(|queue| fabric.destroy_completion_queue(*queue).expect("it is there"));
     assert_eq!(node.sync(set_up_and_send::with(10)).expect("all come"), 45);
-    signal(Signal::STOP);
+    stop(process);
     let (status, after) = failed(&node, CallOptions::default());
     assert!(status == Some(Status::REMOTE) && after < SOON / 2, "{status:?} after {after:?}");
     assert!(is_gone(process));

@@ -10,7 +10,7 @@ use hamr_verbs::steps::Queues;
 use hamr_verbs::views::{MESSAGE, SLOTS, sum_in_place};
 use hamr_verbs::wire::{Access, Opcode};
 use hamr_verbs::{CqId, QpId, Remote};
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,20 @@ pub(crate) fn is_gone(process: u32) -> bool {
         std::thread::sleep(Duration::from_millis(1));
     }
     true
+}
+
+/// Stops a process, which does nothing more when this returns.
+pub(crate) fn stop(process: u32) {
+    kill_process(Pid::from_raw(process.cast_signed()).expect("not zero"), Signal::STOP).expect("it runs");
+    let is_stopped = || {
+        let text = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it is there");
+        text.rsplit(") ").next().is_some_and(|state| state.starts_with('T'))
+    };
+    let begin = Instant::now();
+    while !is_stopped() {
+        assert!(begin.elapsed() < SOON, "{process} does not stop");
+        std::thread::sleep(Duration::from_micros(100));
+    }
 }
 
 /// Times that the system has counted for a process, 10 ms each.
