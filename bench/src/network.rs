@@ -233,13 +233,13 @@ impl Server {
         let file = image.resolve(&target)?.path;
         let name = format!("bench-{}", std::process::id());
         let folder = Folder::make(&name)?;
-        key::make(&folder.key())?;
         // Also where a signal ends this program: each launch has a server of that name.
         static ENDS: Once = Once::new();
         let (its, path) = (name.clone(), folder.0.clone());
         let mut watched = Ok(());
         ENDS.call_once(|| watched = hamr::cli::at_end(move || end(&its, &path)));
         watched.map_err(|e| e.to_string())?;
+        key::make(&folder.key())?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["serve", &name, "--json", "--device", SHM, "--listen", "127.0.0.1:0", "--key"]);
         command.arg(folder.key()).arg("--image").arg(file).args(["--option", &format!("heap={heap}")]);
