@@ -59,8 +59,8 @@ fn check() -> Result<String, Error> {
     };
     child::run(&mut cargo(&["fmt", "--check"]), BUILD)?;
     child::run(&mut cargo(&["clippy", "--locked", "--all-targets", "--", "-D", "warnings"]), BUILD)?;
-    let mut tests = cargo(&["nextest", "run", "--locked", "--color", "never", "--config-file"]);
-    tests.arg(root().join(".config/nextest.toml")).env("HAMR_TEST_IMAGES", image::for_tests());
+    let mut tests = cargo(&["nextest", "run", "--locked", "--color", "never"]);
+    tests.env("HAMR_TEST_IMAGES", image::for_tests());
     let (result, lines) = child::run_keeping(&mut tests, BUILD + TESTS, |_| true);
     let (failed, summary) = summary(&lines);
     match result {
