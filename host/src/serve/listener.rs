@@ -14,7 +14,7 @@ pub struct Listener(pub(super) Arc<Entrance>);
 impl Listener {
     /// Listens at an address for hosts that open a device as `tcp:HOST:PORT`. They have `key`'s key, or that which is
     /// left for this user at a loopback address. A connection ends when its other end does not answer for `silence`
-    /// ([`Options::silence`]). `log` gets lines about connections that ended before they were a host's.
+    /// ([`crate::Options::silence`]). `log` gets lines about connections that ended before they were a host's.
     ///
     /// # Errors
     /// An address that is not this machine's or taken, no key.
