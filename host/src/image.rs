@@ -26,8 +26,6 @@ use zerocopy::FromBytes;
 
 /// The file that this variable names is used without a search.
 const IMAGE_VARIABLE: &str = "HAMR_IMAGE";
-/// Of the C library: an image allocates from its heap, where the program's user has not said how.
-const TUNABLES: &str = "GLIBC_TUNABLES";
 
 /// An image, by name or by file; it becomes a file when a device is opened with it, because only
 /// then its target is known.
@@ -287,14 +285,10 @@ impl ImageFile {
     }
 
     /// A command that starts this very file, under the name of its path, also when another file has
-    /// replaced it there. The command uses this program's descriptor, which `self` keeps open. Long allocations of an image have
-    /// large pages where the system gives them.
+    /// replaced it there. The command uses this program's descriptor, which `self` keeps open.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(format!("/proc/self/fd/{}", self.file.0.as_raw_fd()));
         command.arg0(&self.path).args(self.program.iter().flatten());
-        if !self.is_program() && std::env::var_os(TUNABLES).is_none() {
-            command.env(TUNABLES, "glibc.malloc.hugetlb=1");
-        }
         command
     }
 
